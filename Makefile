@@ -1,0 +1,78 @@
+# tally's build. `make` leaves build/release/tally; `make help` lists the rest.
+#
+#   make                 the program, libtally.a, libtally.so
+#   make test            builds and runs every test (what scripts/test.sh does)
+#   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
+#
+# A file's suffix names its instruction set and thereby its flags (mk/isa.mk); nothing else is compiled for more than the
+# architecture's baseline. No configure step: libraries come from pkg-config.
+CONFIG ?= release
+BUILD := build/$(CONFIG)
+CC ?= cc
+PKG_CONFIG ?= pkg-config
+VERSION := $(shell cat VERSION)
+
+include mk/config.mk
+include mk/isa.mk
+
+LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
+CMD_SRC := $(sort $(wildcard cmd/*.c))
+SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
+TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC))
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+
+.PHONY: all lib test tests lint install clean help
+all: $(BUILD)/tally lib
+lib: $(BUILD)/libtally.a $(BUILD)/libtally.so $(BUILD)/tally.pc
+tests: $(TESTS) $(BUILD)/tally
+
+help:
+	@sed -n 's/^#  *make/make/p' Makefile
+
+$(BUILD)/tally: $(call obj,$(CMD_SRC)) $(LIB_OBJ)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# One relocatable object with everything but tally_* made local, so that a static link sees the public names only.
+$(BUILD)/libtally.a: $(LIB_OBJ)
+	$(LD) -r -o $(BUILD)/obj/libtally.o $^
+	$(OBJCOPY) --wildcard --keep-global-symbol='tally_*' $(BUILD)/obj/libtally.o
+	rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libtally.o
+
+$(BUILD)/libtally.so: $(LIB_OBJ)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally.so.$(firstword $(subst ., ,$(VERSION))) -o $@ $^ $(LIBS)
+
+$(BUILD)/tally.pc: mk/tally.pc.in VERSION
+	@mkdir -p $(@D)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+
+$(BUILD)/obj/%.o: %.c Makefile mk/config.mk mk/isa.mk
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(SUPPORT_SRC)) $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(TEST_LIBS)
+
+test: tests
+	BUILD=$(BUILD) scripts/run-tests.sh $(TESTS)
+
+lint:
+	tools/lint.sh
+
+PREFIX ?= /usr/local
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/tally $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(BUILD)/libtally.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libtally.so $(DESTDIR)$(PREFIX)/lib/libtally.so.$(VERSION)
+	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so.$(firstword $(subst ., ,$(VERSION)))
+	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so
+	install -m 644 $(BUILD)/tally.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
+
+clean:
+	rm -rf build
+
+-include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))

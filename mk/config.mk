@@ -1,0 +1,18 @@
+# Compiler flags per configuration, and the libraries.
+OBJCOPY ?= objcopy
+DEPS := jansson libpcre2-8 libutf8proc
+CPPFLAGS += -Iinclude -Isrc -I. -D_GNU_SOURCE -DTALLY_VERSION='"$(VERSION)"' $(shell $(PKG_CONFIG) --cflags $(DEPS))
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
+CFLAGS_release := -O2 -g
+CFLAGS_debug := -O0 -g
+CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+CFLAGS_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined
+CFLAGS_tsan := -O1 -g -fsanitize=thread
+ifeq ($(CFLAGS_$(CONFIG)),)
+$(error CONFIG=$(CONFIG) is not one of release, debug, asan, ubsan, tsan)
+endif
+# -ffp-contract=off: a fused multiply-add happens where the source says fma and nowhere else (docs/exactness.md).
+CFLAGS += -std=c11 $(CFLAGS_$(CONFIG)) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)
+LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(CONFIG))) -pthread
+LIBS += $(shell $(PKG_CONFIG) --libs $(DEPS)) -lm
+TEST_LIBS += $(shell $(PKG_CONFIG) --libs cmocka)
