@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/kv_store.h"
 #include "base/elementary.h"
 
 // Element i of an array of a plain type, as f32.
@@ -113,8 +114,6 @@ static void axpy(float *y, float p, const float *x, int64_t n) {
 
 // ---- attention ----
 
-// A Q8_0 value row: blocks of an f16 scale and 32 bytes.
-enum { Q8_BLOCK = 32, Q8_BLOCK_BYTES = 34 };
 
 // Key (j, t) of a panel, as f32.
 typedef float load_key_fn(const void *panel, int64_t d, int64_t j, int t);
@@ -126,7 +125,7 @@ static float key_bf16(const void *panel, int64_t d, int64_t j, int t) {
 }
 static float key_q8_0(const void *panel, int64_t d, int64_t j, int t) {
     const int8_t *q = panel;
-    return (float)q[j * PANEL + t] * load_f16(q + d * PANEL, j / Q8_BLOCK * PANEL + t);
+    return (float)q[j * PANEL + t] * load_f16(q + d * PANEL, j / KV_Q8_BLOCK * PANEL + t);
 }
 
 typedef struct score_shape {
@@ -146,10 +145,10 @@ static void scores_any(const score_shape *a, float *s, const float *q, const voi
 }
 
 static float load_q8_0(const void *src, int64_t i) {
-    const char *block = (const char *)src + i / Q8_BLOCK * Q8_BLOCK_BYTES;
+    const char *block = (const char *)src + i / KV_Q8_BLOCK * KV_Q8_BLOCK_BYTES;
     uint16_t block_scale;
     memcpy(&block_scale, block, 2);
-    return (float)(int8_t)block[2 + i % Q8_BLOCK] * f16_to_f32(block_scale);
+    return (float)(int8_t)block[2 + i % KV_Q8_BLOCK] * f16_to_f32(block_scale);
 }
 
 typedef struct value_shape {
@@ -183,44 +182,11 @@ ATTENTION_SUMS(f16)
 ATTENTION_SUMS(bf16)
 ATTENTION_SUMS(q8_0)
 
-static void store_key_f32(void *k_panel, int t, const float *key, int64_t d) {
-    for (int64_t j = 0; j < d; j++) ((float *)k_panel)[j * KV_PANEL + t] = key[j];
-}
-static void store_key_f16(void *k_panel, int t, const float *key, int64_t d) {
-    for (int64_t j = 0; j < d; j++) ((uint16_t *)k_panel)[j * KV_PANEL + t] = f16_from_f32(key[j]);
-}
-static void store_key_bf16(void *k_panel, int t, const float *key, int64_t d) {
-    for (int64_t j = 0; j < d; j++) ((uint16_t *)k_panel)[j * KV_PANEL + t] = bf16_from_f32(key[j]);
-}
-static void store_key_q8_0(void *k_panel, int t, const float *key, int64_t d) {
-    char *q = k_panel, *scales = q + d * KV_PANEL;
-    for (int64_t b = 0; b < d / Q8_BLOCK; b++) {
-        char block[Q8_BLOCK_BYTES];
-        dtype_get(DTYPE_Q8_0)->from_f32(block, key + b * Q8_BLOCK, Q8_BLOCK);
-        memcpy(scales + (b * KV_PANEL + t) * 2, block, 2);
-        for (int i = 0; i < Q8_BLOCK; i++) q[(b * Q8_BLOCK + i) * KV_PANEL + t] = block[2 + i];
-    }
-}
-
-static void store_value_f32(void *v_row, const float *value, int64_t d) { memcpy(v_row, value, (size_t)d * 4); }
-static void store_value_f16(void *v_row, const float *value, int64_t d) {
-    for (int64_t j = 0; j < d; j++) ((uint16_t *)v_row)[j] = f16_from_f32(value[j]);
-}
-static void store_value_bf16(void *v_row, const float *value, int64_t d) {
-    for (int64_t j = 0; j < d; j++) ((uint16_t *)v_row)[j] = bf16_from_f32(value[j]);
-}
-static void store_value_q8_0(void *v_row, const float *value, int64_t d) {
-    dtype_get(DTYPE_Q8_0)->from_f32(v_row, value, d);
-}
-
-int64_t kv_key_panel_bytes(dtype type, int64_t d) { return KV_PANEL * dtype_row_bytes(type, d); }
-int64_t kv_value_row_bytes(dtype type, int64_t d) { return dtype_row_bytes(type, d); }
-
 void kernels_float_scalar(cpu_kernels *k) {
-    static const attention_kernels f32 = {scores_f32, values_f32, store_key_f32, store_value_f32};
-    static const attention_kernels f16 = {scores_f16, values_f16, store_key_f16, store_value_f16};
-    static const attention_kernels bf16 = {scores_bf16, values_bf16, store_key_bf16, store_value_bf16};
-    static const attention_kernels q8_0 = {scores_q8_0, values_q8_0, store_key_q8_0, store_value_q8_0};
+    static const attention_kernels f32 = {scores_f32, values_f32, kv_store_key_f32, kv_store_value_f32};
+    static const attention_kernels f16 = {scores_f16, values_f16, kv_store_key_f16, kv_store_value_f16};
+    static const attention_kernels bf16 = {scores_bf16, values_bf16, kv_store_key_bf16, kv_store_value_bf16};
+    static const attention_kernels q8_0 = {scores_q8_0, values_q8_0, kv_store_key_q8_0, kv_store_value_q8_0};
     k->tile[DTYPE_F32] = tile_f32;
     k->tile[DTYPE_F16] = tile_f16;
     k->tile[DTYPE_BF16] = tile_bf16;
