@@ -18,6 +18,10 @@
 #include "backend/cpu/pack.h"
 #include "base/elementary.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 // ---- buffers and numbers ----
 
 // Memory that ends where a page without access begins, filled with the bytes of a NaN.
@@ -51,12 +55,13 @@ static void fill(float *p, int64_t n, uint64_t seed, float factor) {
 static void assert_same(const float *got, const float *want, int64_t n, const char *what, cpu_level level) {
     for (int64_t i = 0; i < n; i++) {
         if (memcmp(&got[i], &want[i], 4) == 0 || (isnan(got[i]) && isnan(want[i]))) continue;
-        fail_msg("%s at %s: [%d] is %a, scalar gives %a", what, cpu_level_name(level), (int)i, (double)got[i], (double)want[i]);
+        fail_msg("%s at %s: [%d] is %a, scalar gives %a", what, cpu_level_name(level), (int)i, (double)got[i],
+                 (double)want[i]);
     }
 }
 
-#define FOR_LEVELS(level)                                                                                              \
-    for (cpu_level level = CPU_LEVEL_SCALAR; level < CPU_LEVEL_COUNT; level++)                                         \
+#define FOR_LEVELS(level) \
+    for (cpu_level level = CPU_LEVEL_SCALAR; level < CPU_LEVEL_COUNT; level++) \
         if (cpu_level_available(level))
 
 static cpu_kernels table(cpu_level level) {
@@ -65,7 +70,8 @@ static cpu_kernels table(cpu_level level) {
     return k;
 }
 
-static const float SPECIAL[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 0x1p-149f, -0x1p-140f, 0x1.fffffep+127f, 65504.0f, 1e-6f};
+static const float SPECIAL[] = {NAN,       INFINITY,   -INFINITY,        0.0f,     -0.0f,
+                                0x1p-149f, -0x1p-140f, 0x1.fffffep+127f, 65504.0f, 1e-6f};
 enum { N_SPECIAL = sizeof SPECIAL / sizeof SPECIAL[0] };
 
 // ---- tiles ----
@@ -101,7 +107,8 @@ typedef struct tile_case {
 } tile_case;
 
 static tile_case tile_case_take(dtype type, int64_t k, bool special) {
-    tile_case c = {.k = k, .row_bytes = k * number_bytes(type), .x_stride = 4 * k + 12, .n_outputs = PANEL * MAX_PANELS - 5};
+    tile_case c = {
+        .k = k, .row_bytes = k * number_bytes(type), .x_stride = 4 * k + 12, .n_outputs = PANEL * MAX_PANELS - 5};
     c.panel_bytes = pack_panel_bytes(type, k);
     assert_int_equal(c.panel_bytes % 64, 0);
     c.source = guarded_take(c.n_outputs * c.row_bytes);
@@ -109,7 +116,8 @@ static tile_case tile_case_take(dtype type, int64_t k, bool special) {
     c.x = guarded_take((MAX_ROWS - 1) * c.x_stride + 4 * k);
     uint64_t seed = (uint64_t)k * 3 + (uint64_t)type;
     for (int64_t i = 0; i < c.n_outputs * k; i++) {
-        float f = special && next_random(&seed) % 61 == 0 ? SPECIAL[next_random(&seed) % N_SPECIAL] : random_float(&seed);
+        float f =
+            special && next_random(&seed) % 61 == 0 ? SPECIAL[next_random(&seed) % N_SPECIAL] : random_float(&seed);
         put_number(type, c.source.data + i * number_bytes(type), f);
     }
     for (int p = 0; p < MAX_PANELS; p++) {
@@ -183,7 +191,8 @@ static void check_tile(dtype type, int64_t k, bool special) {
                     int64_t at = t.acc - part + r * ACC_STRIDE;
                     assert_same(part + at, want + at, PANEL * panels, "tile of other size", level);
                 }
-                for (int64_t i = 0; i < t.acc - part; i++) assert_true(part[i] == 0 || isnan(part[i])); // nothing else written
+                for (int64_t i = 0; i < t.acc - part; i++)
+                    assert_true(part[i] == 0 || isnan(part[i])); // nothing else written
             }
         }
     }
@@ -272,7 +281,9 @@ static void run_add(const cpu_kernels *k, row_case *c, bool in_place) {
 static void run_swiglu(const cpu_kernels *k, row_case *c, bool in_place) {
     k->swiglu((float *)(in_place ? c->a.data : c->y.data), (float *)c->a.data, (float *)c->b.data, c->n);
 }
-static void run_rope(const cpu_kernels *k, row_case *c, bool in_place) { k->rope((float *)c->a.data, (float *)c->b.data, c->n & ~1, in_place); }
+static void run_rope(const cpu_kernels *k, row_case *c, bool in_place) {
+    k->rope((float *)c->a.data, (float *)c->b.data, c->n & ~1, in_place);
+}
 static void run_softmax(const cpu_kernels *k, row_case *c, bool in_place) {
     (void)in_place;
     c->scalars[0] = k->softmax((float *)c->a.data, c->n, &c->scalars[1]);
@@ -531,21 +542,65 @@ static void attention_computes_what_it_says(void **state) {
 
 // ---- speed ----
 
+// Of this thread, so that neighbours on the machine disturb less.
 static double seconds(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Reads n bytes (a multiple of 256) as 64-bit numbers; the compiler makes vectors of the width that the machine's baseline has.
-static uint64_t read_probe(const uint64_t *p, int64_t bytes) {
-    uint64_t sum[32] = {0};
-    for (int64_t i = 0; i < bytes / 8; i += 32) {
-        for (int j = 0; j < 32; j++) sum[j] += p[i + j];
+// The two limits: reading memory (four streams, like the kernels for one row) and multiply-adds in registers.
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static uint64_t read_probe(const char *p, int64_t bytes) {
+    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    int64_t quarter = bytes / 4;
+    for (int64_t i = 0; i < quarter; i += 64) {
+        for (int j = 0; j < 4; j++) {
+            const __m256i *at = (const __m256i *)(p + j * quarter + i);
+            sum[j] = _mm256_xor_si256(sum[j], _mm256_xor_si256(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)));
+        }
     }
-    for (int j = 1; j < 32; j++) sum[0] += sum[j];
-    return sum[0];
+    sum[0] = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
+    return (uint64_t)_mm256_extract_epi64(sum[0], 0) + (uint64_t)_mm256_extract_epi64(sum[0], 2);
 }
+
+#define FMA_PROBE(name, isa, vector, zero, fma, floats) \
+    __attribute__((target(isa))) static double name(double *flop) { \
+        vector x = zero(), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, a9 = x; \
+        double start = seconds(); \
+        for (int i = 0; i < 4000000; i++) { \
+            a0 = fma(x, x, a0), a1 = fma(x, x, a1), a2 = fma(x, x, a2), a3 = fma(x, x, a3), a4 = fma(x, x, a4); \
+            a5 = fma(x, x, a5), a6 = fma(x, x, a6), a7 = fma(x, x, a7), a8 = fma(x, x, a8), a9 = fma(x, x, a9); \
+            __asm__ volatile("" : "+v"(x)); \
+        } \
+        __asm__ volatile("" : : "v"(a0), "v"(a1), "v"(a2), "v"(a3), "v"(a4)); \
+        __asm__ volatile("" : : "v"(a5), "v"(a6), "v"(a7), "v"(a8), "v"(a9)); \
+        double took = seconds() - start; \
+        *flop = 2.0 * 10 * 4000000 * floats; \
+        return took; \
+    }
+FMA_PROBE(fma_probe_avx2, "avx2,fma", __m256, _mm256_setzero_ps, _mm256_fmadd_ps, 8)
+FMA_PROBE(fma_probe_avx512, "avx512f", __m512, _mm512_setzero_ps, _mm512_fmadd_ps, 16)
+
+static double fma_peak(cpu_level level) {
+    double best = 0, flop;
+    for (int i = 0; i < 5; i++) {
+        double took = level == CPU_LEVEL_AVX512 ? fma_probe_avx512(&flop) : fma_probe_avx2(&flop);
+        best = flop * 1e-9 / took > best ? flop * 1e-9 / took : best;
+    }
+    return best;
+}
+#else
+static uint64_t read_probe(const char *p, int64_t bytes) {
+    uint64_t sum = 0, part;
+    for (int64_t i = 0; i < bytes; i += 8) {
+        memcpy(&part, p + i, 8);
+        sum += part;
+    }
+    return sum;
+}
+static double fma_peak(cpu_level level) { return (void)level, NAN; }
+#endif
 
 typedef struct bench_case {
     char *w, *x;
@@ -601,14 +656,16 @@ static int bench(void) {
     uint64_t sum = 0;
     for (int i = 0; i < 5; i++) {
         double start = seconds();
-        sum += read_probe((const uint64_t *)b.w, b.bytes);
+        sum += read_probe(b.w, b.bytes);
         double took = seconds() - start;
         best = took < best ? took : best;
     }
     char name[128];
-    printf("%s; read probe %.2f GB/s (%d)\n", cpu_model_name(name, sizeof name), (double)b.bytes * 1e-9 / best, (int)(sum & 1));
+    printf("%s; read probe %.2f GB/s (%d)\n", cpu_model_name(name, sizeof name), (double)b.bytes * 1e-9 / best,
+           (int)(sum & 1));
     FOR_LEVELS(level) {
         if (level == CPU_LEVEL_SCALAR) continue;
+        printf("%-6s peak %.1f GFLOP/s\n", cpu_level_name(level), fma_peak(level));
         for (int type = 0; type < 3; type++) bench_type(&b, level, FLOAT_TYPES[type]);
     }
     free(b.w);
@@ -620,16 +677,11 @@ static int bench(void) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_equal_scalar),
-        cmocka_unit_test(tiles_propagate_special_numbers),
-        cmocka_unit_test(tiles_can_be_split_over_k),
-        cmocka_unit_test(packed_rows_read_back),
-        cmocka_unit_test(row_operations_equal_scalar),
-        cmocka_unit_test(row_operations_compute_what_they_say),
-        cmocka_unit_test(faults_reach_the_result),
-        cmocka_unit_test(vector_exp_equals_scalar),
-        cmocka_unit_test(attention_equals_scalar),
-        cmocka_unit_test(attention_computes_what_it_says),
+        cmocka_unit_test(tiles_equal_scalar),          cmocka_unit_test(tiles_propagate_special_numbers),
+        cmocka_unit_test(tiles_can_be_split_over_k),   cmocka_unit_test(packed_rows_read_back),
+        cmocka_unit_test(row_operations_equal_scalar), cmocka_unit_test(row_operations_compute_what_they_say),
+        cmocka_unit_test(faults_reach_the_result),     cmocka_unit_test(vector_exp_equals_scalar),
+        cmocka_unit_test(attention_equals_scalar),     cmocka_unit_test(attention_computes_what_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

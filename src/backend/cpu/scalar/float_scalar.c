@@ -114,7 +114,6 @@ static void axpy(float *y, float p, const float *x, int64_t n) {
 
 // ---- attention ----
 
-
 // Key (j, t) of a panel, as f32.
 typedef float load_key_fn(const void *panel, int64_t d, int64_t j, int t);
 

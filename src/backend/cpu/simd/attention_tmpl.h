@@ -22,12 +22,12 @@ V16_INLINE void KV(scores_block)(const kv_scores *a, int first, const int n_q) {
     UNROLL for (int i = 0; i < n_q; i++) v16_store(s + i * a->s_stride, v16_mul(sum[i], v16_set(a->scale)));
 }
 
-static void KV(scores)(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, const void *k_panel, int64_t d,
-                       float factor) {
+static void KV(scores)(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, const void *k_panel,
+                       int64_t d, float factor) {
     kv_scores a = {s, q, k_panel, s_stride, q_stride, d, factor};
     for (int i = 0, n; i < n_q; i += n) {
         n = n_q - i < KV_MAX_QUERIES ? n_q - i : KV_MAX_QUERIES;
-#define KV_CASE(queries, vectors)                                                                                      \
+#define KV_CASE(queries, vectors) \
     case queries: KV(scores_block)(&a, i, queries); break;
         switch (n) { KV_SHAPES(KV_CASE) }
 #undef KV_CASE
@@ -62,12 +62,12 @@ V16_INLINE void KV(values_group)(const kv_values *a, int first, const int n_q, c
     if (j < a->d) KV(values_block)(a, first, n_q, j, 1, a->d - j);
 }
 
-static void KV(values)(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v, int64_t v_stride,
-                       int n_t, int64_t d) {
+static void KV(values)(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v,
+                       int64_t v_stride, int n_t, int64_t d) {
     kv_values a = {o, p, v, o_stride, p_stride, v_stride, d, n_t};
     for (int i = 0, n; i < n_q; i += n) {
         n = n_q - i < KV_MAX_QUERIES ? n_q - i : KV_MAX_QUERIES;
-#define KV_CASE(queries, vectors)                                                                                      \
+#define KV_CASE(queries, vectors) \
     case queries: KV(values_group)(&a, i, queries, vectors); break;
         switch (n) { KV_SHAPES(KV_CASE) }
 #undef KV_CASE

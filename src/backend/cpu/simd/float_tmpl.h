@@ -14,6 +14,11 @@
 
 #include "backend/cpu/simd/rows_tmpl.h"
 
+// Where a matrix block prefetches weights: bytes ahead of those it reads, and how far that moves with each pair of k.
+typedef struct tile_ahead {
+    int64_t distance, step;
+} tile_ahead;
+
 #define TILE(name) f32_##name
 #define TILE_EVEN(w) v16_load((const float *)(w))
 #define TILE_ODD(w) v16_load((const float *)(w) + PANEL)
@@ -67,7 +72,7 @@ V16_INLINE v16 key_q8_0(const char *panel, int64_t d, int64_t j) {
 }
 
 #define KV(name) f32_##name
-#define KV_KEY(panel, d, j) v16_load((const float *)(panel) + (j) * PANEL)
+#define KV_KEY(panel, d, j) v16_load((const float *)(panel) + (j)*PANEL)
 #define KV_VALUE value_f32
 #include "backend/cpu/simd/attention_tmpl.h"
 

@@ -7,8 +7,7 @@
 #include "base/elementary_exp.h"
 
 // for (i, n_left): element index and number of live lanes, 16 but for the tail
-#define FOR_VECTORS(i, live, n)                                                                                        \
-    for (int64_t i = 0, live; (live = (n)-i < PANEL ? (n)-i : PANEL) > 0; i += PANEL)
+#define FOR_VECTORS(i, live, n) for (int64_t i = 0, live; (live = (n)-i < PANEL ? (n)-i : PANEL) > 0; i += PANEL)
 V16_INLINE v16 load_live(const float *p, int64_t live) { return live == PANEL ? v16_load(p) : v16_load_part(p, live); }
 V16_INLINE void store_live(float *p, v16 a, int64_t live) {
     if (live == PANEL) {

@@ -66,7 +66,8 @@ V16_INLINE v16 v16_load_bf16_part(const void *p, int64_t n) {
 V16_INLINE float v16_f16_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 V16_INLINE v16 v16_load_i8(const void *p) {
     __m128i q = _mm_loadu_si128(p);
-    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(q, 8)))};
+    return (v16){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)),
+                 _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(q, 8)))};
 }
 V16_INLINE v16 v16_load_bf16_even(const void *p) {
     const __m256i *b = p;
@@ -74,6 +75,7 @@ V16_INLINE v16 v16_load_bf16_even(const void *p) {
                  _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(b + 1), 16))};
 }
 V16_INLINE v16 v16_load_bf16_odd(const void *p) {
+    __asm__("" : "+r"(p)); // load again rather than spill what v16_load_bf16_even loaded: registers are scarce here
     const __m256i *b = p;
     __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
     return (v16){_mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(b), upper)),

@@ -21,9 +21,7 @@ V16_INLINE void v16_store(float *p, v16 a) { _mm512_storeu_ps(p, a); }
 V16_INLINE void v16_store_part(float *p, v16 a, int64_t n) { _mm512_mask_storeu_ps(p, v16_first(n), a); }
 
 V16_INLINE v16 v16_from_f16(__m256i h) { return _mm512_cvtph_ps(h); }
-V16_INLINE v16 v16_from_bf16(__m256i b) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16));
-}
+V16_INLINE v16 v16_from_bf16(__m256i b) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(b), 16)); }
 V16_INLINE v16 v16_load_f16(const void *p) { return v16_from_f16(_mm256_loadu_si256((const __m256i *)p)); }
 V16_INLINE v16 v16_load_bf16(const void *p) { return v16_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
 V16_INLINE v16 v16_load_f16_part(const void *p, int64_t n) {
