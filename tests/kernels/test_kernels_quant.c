@@ -1,5 +1,5 @@
 // Block-quantised weights: packing against the scalar converters, every kernel level against the scalar text by bits, and the
-// scalar text against double precision. `--bench [seconds]` prints speeds instead.
+// scalar text against double precision. `--bench [seconds [type]]` prints speeds instead.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -468,52 +469,89 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Best of the repeats that fit in `seconds`.
-static double best_time(const cpu_kernels *k, const matmul_tile *t, dtype type, double seconds) {
+typedef struct bench_part {
+    const cpu_kernels *k;
+    matmul_tile t;
+    dtype type;
+} bench_part;
+
+static void *run_part(void *arg) {
+    const bench_part *p = arg;
+    p->k->tile[p->type](&p->t);
+    return NULL;
+}
+
+// Best of the repeats that fit in `seconds`; with two threads each does half of the panels.
+static double best_time(const cpu_kernels *k, const matmul_tile *t, dtype type, int threads, double seconds) {
     double best = 1e9;
+    bench_part part[2] = {{k, *t, type}, {k, *t, type}};
+    if (threads == 2) {
+        part[0].t.n_panels = t->n_panels / 2;
+        part[1].t.n_panels = t->n_panels - t->n_panels / 2;
+        part[1].t.w = (const char *)t->w + part[0].t.n_panels * t->panel_stride;
+        part[1].t.acc += PANEL * part[0].t.n_panels;
+    }
     for (const double start = now(); now() - start < seconds;) {
         const double before = now();
-        k->tile[type](t);
+        pthread_t other;
+        const bool two = threads == 2 && pthread_create(&other, NULL, run_part, &part[1]) == 0;
+        run_part(&part[0]);
+        if (two) pthread_join(other, NULL);
         const double took = now() - before;
         if (took < best) best = took;
     }
     return best;
 }
 
-static int bench(double seconds) {
-    enum { K = 4096, N = 16384, FEW = 256 };
+static void bench_type(const cpu_kernels *k, dtype type, double seconds) {
+    enum { K = 4096, FEW = 16, MANY = 4096 }; // panels: in the second-level cache, in memory
     uint64_t state = 8;
-    printf("k = %d; 1 row: %d outputs, one thread, GB/s of packed weights from memory; 8, 32 rows: %d outputs, GOP/s\n",
-           K, N, FEW);
+    problem p = problem_new(type, K, FEW * PANEL, 32, FILL_SANE, &state);
+    quantize(k, &p);
+    const size_t few = (size_t)(p.panel_bytes * FEW), many = (size_t)(p.panel_bytes * MANY);
+    char *w = aligned_alloc(2 << 20, (many + (2 << 20) - 1) >> 21 << 21);
+    float *acc = calloc(MANY * PANEL, sizeof *acc);
+    assert_true(w && acc);
+    madvise(w, many, MADV_HUGEPAGE);
+    for (size_t at = 0; at < many; at += few) memcpy(w + at, p.w.data, few);
+    memset(p.acc.data, 0, sizeof(float) * n_results(&p));
+
+    matmul_tile t = whole_tile(&p), large = t;
+    large.acc = acc;
+    large.w = w;
+    large.n_rows = t.n_rows = 1;
+    large.n_panels = MANY;
+    const double one = best_time(k, &large, type, 1, seconds), two = best_time(k, &large, type, 2, seconds);
+    const double cached = best_time(k, &t, type, 1, seconds);
+    printf("%-8s %-7s %7.1f %7.1f %7.1f", cpu_level_name(k->level), dtype_get(type)->name, (double)many / one * 1e-9,
+           (double)many / two * 1e-9, (double)few / cached * 1e-9);
+    for (t.n_rows = 1; t.n_rows <= 32; t.n_rows *= 2) {
+        const double s = best_time(k, &t, type, 1, seconds);
+        printf(" %7.0f", 2.0 * K * FEW * PANEL * t.n_rows / s * 1e-9);
+    }
+    printf("\n");
+    fflush(stdout);
+    free(w);
+    free(acc);
+    problem_free(&p);
+}
+
+static int bench(double seconds, const char *only) {
+    printf("k = 4096. GB/s of packed weights for 1 row: from memory with 1 and 2 threads, from cache; GOP/s for 1, 2, "
+           "4, 8, 16, 32 "
+           "rows, 1 thread\n");
     for (int level = CPU_LEVEL_AVX2; level < CPU_LEVEL_COUNT; level++) {
         cpu_kernels k;
         if (!fill_kernels(&k, (cpu_level)level)) continue;
-        for (int t = 0; t < N_TYPES; t++) {
-            problem p = problem_new(all_types[t], K, N, 32, FILL_SANE, &state);
-            quantize(&k, &p);
-            memset(p.acc.data, 0, sizeof(float) * n_results(&p));
-            printf("%-8s %-7s", cpu_level_name((cpu_level)level), dtype_get(p.type)->name);
-            static const int rows[] = {1, 8, 32};
-            for (int i = 0; i < 3; i++) {
-                matmul_tile tile = whole_tile(&p);
-                tile.n_rows = rows[i];
-                if (i > 0) tile.n_panels = FEW / PANEL;
-                const double s = best_time(&k, &tile, p.type, seconds);
-                if (i == 0)
-                    printf("  1 row %6.1f GB/s", (double)(p.panel_bytes * p.n_panels) / s * 1e-9);
-                else
-                    printf("  %d rows %6.0f GOP/s", rows[i], 2.0 * K * FEW * rows[i] / s * 1e-9);
-            }
-            printf("\n");
-            fflush(stdout);
-            problem_free(&p);
-        }
+        for (int i = 0; i < N_TYPES; i++)
+            if (!only || strcmp(only, dtype_get(all_types[i])->name) == 0) bench_type(&k, all_types[i], seconds);
     }
     return 0;
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench(argc > 2 ? atof(argv[2]) : 0.3);
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0)
+        return bench(argc > 2 ? atof(argv[2]) : 0.1, argc > 3 ? argv[3] : NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unpacked_rows_are_the_files_numbers),
         cmocka_unit_test(test_packed_size_keeps_the_files_bits),

@@ -22,8 +22,10 @@
 #ifndef TALLY_BACKEND_CPU_QUANT_PANELS_H
 #define TALLY_BACKEND_CPU_QUANT_PANELS_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tensor/blocks.h"
 #include "tensor/dtype.h"
@@ -43,8 +45,18 @@ typedef struct quant_block256 {
 
 _Static_assert(sizeof(quant_block32) == 40 && sizeof(quant_block256) == 292, "rows of blocks have no holes");
 
-// Blocks whose largest magnitude has bits below this (2^-119) count as zeros: 127 / absmax must stay finite.
-enum { QUANT_TINY_BITS = 0x04000000 };
+// The scale of a block of x from the bits of its largest magnitude (as integers, magnitudes order like the numbers, and infinities
+// and NaNs are the largest), and the factor x is multiplied with before rounding; a factor of 0 means q = 0. Blocks below 2^-119
+// count as zeros, so that 127 / absmax is finite.
+static inline float quant_x_scale(uint32_t largest, float *inverse) {
+    float absmax;
+    memcpy(&absmax, &largest, 4);
+    *inverse = 0;
+    if (largest >= 0x7f800000) return NAN;
+    if (largest < 0x04000000) return 0;
+    *inverse = 127 / absmax;
+    return absmax / 127;
+}
 
 typedef enum quant_min {
     QUANT_MIN_NONE,

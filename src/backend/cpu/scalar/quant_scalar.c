@@ -6,21 +6,15 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/quant_panels.h"
 
-static float block_scale(const float *x, int n, float *inverse) {
-    uint32_t largest = 0; // as integers, magnitudes order like the numbers, and infinities and NaNs are the largest
+static uint32_t largest_bits(const float *x, int n) {
+    uint32_t largest = 0;
     for (int i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], 4);
         bits &= 0x7fffffff;
         if (bits > largest) largest = bits;
     }
-    float absmax;
-    memcpy(&absmax, &largest, 4);
-    *inverse = 0;
-    if (largest >= 0x7f800000) return NAN;
-    if (largest < QUANT_TINY_BITS) return 0;
-    *inverse = 127 / absmax;
-    return absmax / 127;
+    return largest;
 }
 
 static int32_t quantize_run(int8_t *q, const float *x, int n, float inverse) {
@@ -36,7 +30,7 @@ static void quantize_row32(void *dst, const float *x, int64_t n) {
     quant_block32 *out = dst;
     for (int64_t b = 0; b < n / 32; b++, x += 32) {
         float inverse;
-        out[b].d = block_scale(x, 32, &inverse);
+        out[b].d = quant_x_scale(largest_bits(x, 32), &inverse);
         out[b].sum = quantize_run(out[b].q, x, 32, inverse);
     }
 }
@@ -45,7 +39,7 @@ static void quantize_row256(void *dst, const float *x, int64_t n) {
     quant_block256 *out = dst;
     for (int64_t b = 0; b < n / 256; b++, x += 256) {
         float inverse;
-        out[b].d = block_scale(x, 256, &inverse);
+        out[b].d = quant_x_scale(largest_bits(x, 256), &inverse);
         for (int j = 0; j < 16; j++)
             out[b].sum16[j] = (int16_t)quantize_run(out[b].q + 16 * j, x + 16 * j, 16, inverse);
     }

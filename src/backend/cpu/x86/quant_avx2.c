@@ -1,2 +1,9 @@
-#include "backend/cpu/kernels.h"
-void kernels_quant_avx2(cpu_kernels *k) { (void)k; }
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "backend/cpu/simd/int_avx2.h"
+
+#include "backend/cpu/simd/quant_tmpl.h"
+
+void kernels_quant_avx2(cpu_kernels *k) { fill_table(k); }
