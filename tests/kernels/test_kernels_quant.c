@@ -31,18 +31,10 @@ static bool fill_kernels(cpu_kernels *k, cpu_level level) {
     k->level = level;
     kernels_quant_scalar(k);
 #if defined(__x86_64__)
-    if (level >= CPU_LEVEL_AVX2 &&
-        !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")))
-        return false;
-    if (level >= CPU_LEVEL_AVX512 && !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                                       __builtin_cpu_supports("avx512dq")))
-        return false;
     if (level >= CPU_LEVEL_AVX2) kernels_quant_avx2(k);
     if (level >= CPU_LEVEL_AVX512) kernels_quant_avx512(k);
-    return true;
-#else
-    return level == CPU_LEVEL_SCALAR;
 #endif
+    return cpu_level_available(level);
 }
 
 // --- random data -------------------------------------------------------------------------------------------------------------

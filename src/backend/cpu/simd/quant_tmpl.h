@@ -11,7 +11,7 @@ enum {
     UNITS = PANEL / LANES, // vectors per panel
     GROUPS = 8,            // of 4 k in a chunk
     TILE_ROWS = 8,         // rows per unpacked group of weights
-    DECODE_PANELS = 2,     // panels at a time for one row
+    DECODE_UNITS = 2,      // vectors of outputs at a time for one row
 };
 
 // Products of two sums of vpmaddubsw (2 * 127 * code) that fit in 16 bits. A signed byte: 2 * 127 * 128 fits once.
@@ -128,10 +128,12 @@ INLINE void chunk_rows(quant_format f, const uint8_t *block, int lane, int c, co
         group w[GROUPS];
 #pragma GCC unroll 8
         for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
+#pragma GCC unroll 8
         for (int r = 0; r < n_rows; r++)
             isum[r] = dot_step(f, isum[r], w, (const int8_t *)(x + r * x_stride + q_at + 4 * g0), scales.half[g0 / 4]);
     }
     if (!has_sums(f)) return;
+#pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
         const quant_block256 *xb = (const quant_block256 *)(x + r * x_stride);
         int32_t two;
@@ -144,6 +146,7 @@ INLINE void chunk_rows(quant_format f, const uint8_t *block, int lane, int c, co
 INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const char *x, int64_t x_stride, int n_rows,
                        vf *acc) {
     vi isum[TILE_ROWS], msum[TILE_ROWS];
+#pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(x + r * x_stride);
         isum[r] = f.block == 32 && f.offset ? vi_set32(-f.offset * x32->sum) : vi_zero();
@@ -152,6 +155,7 @@ INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const cha
     for (int c = 0; c < f.block / QUANT_CHUNK; c++) chunk_rows(f, block, lane, c, x, x_stride, n_rows, isum, msum);
     const vf d = vf_load_f16(block + 2 * lane);
     const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(block + 32 + 2 * lane);
+#pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(x + r * x_stride);
         const vf dx = vf_set(x32->d); // d comes first in both kinds of block
@@ -162,33 +166,44 @@ INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const cha
     }
 }
 
-// Rows [row, row + n_rows) of panels [panel, panel + n_panels).
-INLINE void tile_part(quant_format f, const matmul_tile *t, int panel, int n_panels, int row, int n_rows) {
+// Rows [row, row + n_rows) of the vectors [unit, unit + n_units), counted through the panels.
+INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_units, int row, int n_rows) {
     const int64_t x_block = f.block == 32 ? sizeof(quant_block32) : sizeof(quant_block256);
-    vf acc[DECODE_PANELS * UNITS][TILE_ROWS];
-    float *out = t->acc + row * t->acc_stride + PANEL * panel;
-    for (int u = 0; u < n_panels * UNITS; u++)
-        for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
+    vf acc[DECODE_UNITS][TILE_ROWS];
+    float *out = t->acc + row * t->acc_stride + unit * LANES;
     const char *x = (const char *)t->x + row * t->x_stride;
-    const uint8_t *w = (const uint8_t *)t->w + panel * t->panel_stride;
-    for (int64_t b = t->k0 / f.block; b < t->k1 / f.block; b++)
-        for (int u = 0; u < n_panels * UNITS; u++)
-            block_rows(f, w + u / UNITS * t->panel_stride + b * quant_block_bytes(f), u % UNITS * LANES,
-                       x + b * x_block, t->x_stride, n_rows, acc[u]);
-    for (int u = 0; u < n_panels * UNITS; u++)
+#pragma GCC unroll 8
+    for (int u = 0; u < n_units; u++)
+#pragma GCC unroll 8
+        for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
+    for (int64_t b = t->k0 / f.block; b < t->k1 / f.block; b++) {
+#pragma GCC unroll 8
+        for (int u = 0; u < n_units; u++) {
+            const uint8_t *panel = (const uint8_t *)t->w + (unit + u) / UNITS * t->panel_stride;
+            block_rows(f, panel + b * quant_block_bytes(f), (unit + u) % UNITS * LANES, x + b * x_block, t->x_stride,
+                       n_rows, acc[u]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int u = 0; u < n_units; u++)
+#pragma GCC unroll 8
         for (int r = 0; r < n_rows; r++) vf_store(out + r * t->acc_stride + u * LANES, acc[u][r]);
 }
 
+// One row streams several vectors of weights at once; more rows take one vector after the other, as many rows at a time as
+// registers hold. The panel read again for the next vector or rows comes from the cache.
 INLINE void tile(quant_format f, const matmul_tile *t) {
-    if (t->n_rows == 1) {
-        int p = 0;
-        for (; p + DECODE_PANELS <= t->n_panels; p += DECODE_PANELS) tile_part(f, t, p, DECODE_PANELS, 0, 1);
-        for (; p < t->n_panels; p++) tile_part(f, t, p, 1, 0, 1);
-        return;
+    const int n_units = t->n_panels * UNITS;
+    int u = 0;
+    if (t->n_rows == 1)
+        for (; u + DECODE_UNITS <= n_units; u += DECODE_UNITS) tile_part(f, t, u, DECODE_UNITS, 0, 1);
+    for (; u < n_units; u++) {
+        int r = 0;
+        for (; r + 8 <= t->n_rows; r += 8) tile_part(f, t, u, 1, r, 8);
+        for (; r + 4 <= t->n_rows; r += 4) tile_part(f, t, u, 1, r, 4);
+        for (; r + 2 <= t->n_rows; r += 2) tile_part(f, t, u, 1, r, 2);
+        if (r < t->n_rows) tile_part(f, t, u, 1, r, 1);
     }
-    for (int p = 0; p < t->n_panels; p++)
-        for (int r = 0; r < t->n_rows; r += TILE_ROWS)
-            tile_part(f, t, p, 1, r, t->n_rows - r < TILE_ROWS ? t->n_rows - r : TILE_ROWS);
 }
 
 #define TILE(name, ...) \
