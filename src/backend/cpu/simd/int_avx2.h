@@ -8,7 +8,6 @@
 enum { LANES = 8 };
 typedef __m256i vi;
 typedef __m256 vf;
-typedef __m128i vb; // LANES bytes, the rest is undefined
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -34,9 +33,13 @@ INLINE vi vi_lookup(const int8_t table[16], vi index) {
 #define VI_SRL16(v, n) _mm256_srli_epi16(v, n)
 #define VI_SLL16(v, n) _mm256_slli_epi16(v, n)
 
-// Pairs (a[j], b[j]) of signed bytes as the two 16-bit halves of lane j.
-INLINE vi vi_pairs(vb a, vb b) { return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)); }
-INLINE vb vb_load(const void *p) { return _mm_loadl_epi64(p); }
+// Signed byte j of p twice, as the two 16-bit halves of lane j.
+INLINE vi vi_twice(const void *p) {
+    const __m128i bytes = _mm_loadl_epi64(p);
+    return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(bytes, bytes));
+}
+// Low halves of a, high halves of b.
+INLINE vi vi_halves(vi a, vi b) { return _mm256_blend_epi16(a, b, 0xaa); }
 
 INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 INLINE void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }

@@ -8,7 +8,6 @@
 enum { LANES = 16 };
 typedef __m512i vi;
 typedef __m512 vf;
-typedef __m128i vb; // LANES bytes
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -34,11 +33,15 @@ INLINE vi vi_lookup(const int8_t table[16], vi index) {
 #define VI_SRL16(v, n) _mm512_srli_epi16(v, n)
 #define VI_SLL16(v, n) _mm512_slli_epi16(v, n)
 
-// Pairs (a[j], b[j]) of signed bytes as the two 16-bit halves of lane j.
-INLINE vi vi_pairs(vb a, vb b) {
-    return _mm512_cvtepi8_epi16(_mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b)));
+// Signed byte j of p twice, as the two 16-bit halves of lane j.
+INLINE vi vi_twice(const void *p) {
+    const vi twice = vi_set32(0x01000100);
+    const vi at =
+        _mm512_add_epi32(_mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)), twice);
+    return _mm512_shuffle_epi8(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)), at);
 }
-INLINE vb vb_load(const void *p) { return _mm_loadu_si128(p); }
+// Low halves of a, high halves of b.
+INLINE vi vi_halves(vi a, vi b) { return _mm512_mask_mov_epi16(a, 0xaaaaaaaa, b); }
 
 INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 INLINE void vf_store(float *p, vf v) { _mm512_storeu_ps(p, v); }

@@ -12,6 +12,7 @@ enum {
     GROUPS = 8,            // of 4 k in a chunk
     TILE_ROWS = 8,         // rows per unpacked group of weights
     DECODE_UNITS = 2,      // vectors of outputs at a time for one row
+    PREFETCH = 2048, // bytes ahead in a panel: measured; one row from memory streams up to half faster than without
 };
 
 // Products of two sums of vpmaddubsw (2 * 127 * code) that fit in 16 bits. A signed byte: 2 * 127 * 128 fits once.
@@ -45,7 +46,9 @@ INLINE vi shift_right(vi v, int n) {
 // Bits of group g of a plane, moved to bit `at` of their bytes.
 INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at) {
     const int per = 8 / bits;
-    const vi v = vi_load(plane + g / per * QUANT_VECTOR);
+    const uint8_t *at_vector = plane + g / per * QUANT_VECTOR;
+    if (g % per == 0) __builtin_prefetch(at_vector + PREFETCH);
+    const vi v = vi_load(at_vector);
     if (bits == 8) return v;
     return vi_and(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at));
 }
@@ -90,26 +93,16 @@ INLINE chunk_scales read_scales(quant_format f, const uint8_t *block, int lane, 
     chunk_scales out = {{vi_set16(1), vi_set16(1)}, vi_zero()};
     const int at = 16 * c + lane;
     if (f.n_sub == 8) {
-        const vb scale = vb_load(block + quant_scales_at(f) + at);
-        out.half[0] = out.half[1] = vi_pairs(scale, scale);
-        if (f.min == QUANT_MIN_BYTES) {
-            const vb min = vb_load(block + quant_mins_at(f) + at);
-            out.sums = vi_pairs(min, min);
-        }
+        out.half[0] = out.half[1] = vi_twice(block + quant_scales_at(f) + at);
+        if (f.min == QUANT_MIN_BYTES) out.sums = vi_twice(block + quant_mins_at(f) + at);
     } else if (f.n_sub == 16) {
         const uint8_t *p = block + quant_scales_at(f) + 16 * c + at;
-        vb a = vb_load(p), b = vb_load(p + 16);
-        if (f.min == QUANT_MIN_NIBBLES) {
-            const vb nibble = _mm_set1_epi8(15);
-            out.sums =
-                vi_pairs(_mm_and_si128(_mm_srli_epi16(a, 4), nibble), _mm_and_si128(_mm_srli_epi16(b, 4), nibble));
-            a = _mm_and_si128(a, nibble);
-            b = _mm_and_si128(b, nibble);
-        } else {
-            out.sums = vi_pairs(a, b);
-        }
-        out.half[0] = vi_pairs(a, a);
-        out.half[1] = vi_pairs(b, b);
+        const vi a = vi_twice(p), b = vi_twice(p + 16), nibble = vi_set16(15);
+        const bool nibbles = f.min == QUANT_MIN_NIBBLES;
+        out.half[0] = nibbles ? vi_and(a, nibble) : a;
+        out.half[1] = nibbles ? vi_and(b, nibble) : b;
+        out.sums = vi_halves(a, b);
+        if (nibbles) out.sums = vi_and(VI_SRL16(out.sums, 4), nibble);
     }
     return out;
 }
