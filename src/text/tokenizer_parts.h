@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "text/added_tokens.h"
@@ -82,6 +83,5 @@ status json_field_int(const json_t *o, const char *where, const char *key, int64
 status json_field_str(const json_t *o, const char *where, const char *key, str *out, error *err);
 status json_field_array(const json_t *o, const char *where, const char *key, const json_t **out, error *err);
 status json_field_object(const json_t *o, const char *where, const char *key, const json_t **out, error *err);
-const char *json_kind(const json_t *v); // "a string", "an object"...
 
 #endif
