@@ -25,7 +25,7 @@ void test_engine_close(test_engine *e) {
     tally_model_close(e->model);
 }
 
-static tally_status collect(void *user, int position, const float *logits, int n_vocab) {
+tally_status test_collect(void *user, int position, const float *logits, int n_vocab) {
     memcpy((float *)user + (size_t)position * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof *logits);
     return TALLY_OK;
 }
@@ -36,7 +36,7 @@ float *test_eval(const test_engine *e, const int32_t *ids, int n, int chunk) {
     float *logits = malloc((size_t)n * (size_t)tally_model_n_vocab(e->model) * sizeof *logits);
     assert_non_null(logits);
     must(tally_session_open(&s, e->engine, &err), &err);
-    must(tally_session_eval(s, ids, n, chunk, collect, logits, &err), &err);
+    must(tally_session_eval(s, ids, n, chunk, test_collect, logits, &err), &err);
     tally_session_close(s);
     return logits;
 }

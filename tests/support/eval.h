@@ -13,6 +13,9 @@ typedef struct test_engine {
 test_engine test_engine_open(const char *path, const tally_engine_options *options);
 void test_engine_close(test_engine *e);
 
+// A tally_logits_fn: stores the logits of position p at row p of the float array that `user` is.
+tally_status test_collect(void *user, int position, const float *logits, int n_vocab);
+
 // Logits [n][n_vocab] of ids computed in chunks of `chunk` rows by a fresh session; owned by the caller.
 float *test_eval(const test_engine *e, const int32_t *ids, int n, int chunk);
 
