@@ -276,6 +276,7 @@ static void test_refused_fields(void **state) {
         "{\"text_config\":{\"hidden_size\":1}}",
         "{\"qkv_bias\":true}",
         "{\"attention_chunk_size\":8192}",
+        "{\"num_local_experts\":8}",
     };
     for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
         char field[64];
