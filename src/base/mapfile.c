@@ -79,7 +79,7 @@ status mapfile_read(mapfile *m, const char *path, size_t max_bytes, error *err) 
     if (size > max_bytes) {
         code = error_set(err, STATUS_BAD_FILE, "%s: %zu bytes, more than the %zu that such a file may have", path, size,
                          max_bytes);
-    } else if (!(data = malloc(size + 1))) {
+    } else if (!(data = aligned_alloc(64, (size + 64) & ~(size_t)63))) { // tensors are as aligned as in a mapping
         code = error_no_memory(err, size + 1);
     } else {
         code = read_all(fd, data, size, path, err);

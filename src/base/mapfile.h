@@ -20,7 +20,8 @@ typedef enum mapfile_use { MAPFILE_SEQUENTIAL, MAPFILE_WILL_NEED } mapfile_use;
 
 // Regular files only; symbolic links are followed.
 status mapfile_open(mapfile *m, const char *path, error *err);
-// The whole file as bytes of our own, followed by a zero byte that `size` does not count. A file above max_bytes is refused.
+// The whole file as bytes of our own (at a multiple of 64), followed by a zero byte that `size` does not count. A file above
+// max_bytes is refused.
 status mapfile_read(mapfile *m, const char *path, size_t max_bytes, error *err);
 void mapfile_close(mapfile *m); // also of a zeroed one
 

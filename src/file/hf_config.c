@@ -258,10 +258,20 @@ static status read_flags(reader *r) {
     return json_get_bool(r->root, r->path, "tie_word_embeddings", &c->tied_head, &c->tied_head_given, r->err);
 }
 
+// A dense family's file that speaks of experts is no model of that family.
+static status refuse_experts(reader *r) {
+    static const char *const fields[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const json_t *v = json_object_get(r->root, fields[i]);
+        if (v && !is_neutral(v, 0)) return refuse(r, fields[i], v);
+    }
+    return STATUS_OK;
+}
+
 // Mixture of experts: layer i has experts unless mlp_only_layers lists it or (i + 1) is no multiple of decoder_sparse_step.
 static status read_experts(reader *r) {
     model_config *c = r->c;
-    if (c->family != FAMILY_QWEN3_MOE) return STATUS_OK;
+    if (c->family != FAMILY_QWEN3_MOE) return refuse_experts(r);
     int64_t n = 0;
     bool found, local;
     int step = 1, n_local = 0;

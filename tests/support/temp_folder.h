@@ -1,4 +1,4 @@
-// A folder of a test's own under $TMPDIR or /tmp, and files in it. Failures end the test.
+// A folder of a test's own under $TMPDIR, /dev/shm or /tmp, and files in it. Failures end the test.
 #ifndef TALLY_TESTS_TEMP_FOLDER_H
 #define TALLY_TESTS_TEMP_FOLDER_H
 
