@@ -38,12 +38,13 @@ __attribute__((target("avx2"))) static uint64_t read_probe(const char *p, int64_
 
 #define FMA_PROBE(name, isa, vector, set, fma, floats) \
     __attribute__((target(isa))) static double name(double *flop) { \
-        vector x = set(0.001f), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, a9 = x; \
+        vector x = set(0.001f), y = set(0.7f), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, \
+               a9 = x; \
         double start = seconds(); \
         for (int i = 0; i < 4000000; i++) { \
-            a0 = fma(x, x, a0), a1 = fma(x, x, a1), a2 = fma(x, x, a2), a3 = fma(x, x, a3), a4 = fma(x, x, a4); \
-            a5 = fma(x, x, a5), a6 = fma(x, x, a6), a7 = fma(x, x, a7), a8 = fma(x, x, a8), a9 = fma(x, x, a9); \
-            __asm__ volatile("" : "+v"(x)); \
+            a0 = fma(x, y, a0), a1 = fma(x, y, a1), a2 = fma(x, y, a2), a3 = fma(x, y, a3), a4 = fma(x, y, a4); \
+            a5 = fma(x, y, a5), a6 = fma(x, y, a6), a7 = fma(x, y, a7), a8 = fma(x, y, a8), a9 = fma(x, y, a9); \
+            __asm__ volatile("" : "+v"(x), "+v"(y)); \
         } \
         __asm__ volatile("" : : "v"(a0), "v"(a1), "v"(a2), "v"(a3), "v"(a4)); \
         __asm__ volatile("" : : "v"(a5), "v"(a6), "v"(a7), "v"(a8), "v"(a9)); \
