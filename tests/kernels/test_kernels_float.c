@@ -5,11 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,10 +14,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/pack.h"
 #include "base/elementary.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "tests/support/bench_float.h"
 
 // ---- buffers and numbers ----
 
@@ -414,7 +408,13 @@ static void faults_reach_the_result(void **state) {
     }
 }
 
-// exp of every 1009th float: those below 0 by softmax, whose largest element is 0 here, and those of both signs by swiglu.
+#if defined(__SANITIZE_ADDRESS__)
+enum { EXP_STEP = 16381 };
+#else
+enum { EXP_STEP = 1009 };
+#endif
+
+// exp of every EXP_STEPth float: those below 0 by softmax, whose largest element is 0 here, and those of both signs by swiglu.
 static void vector_exp_equals_scalar(void **state) {
     (void)state;
     enum { N = 1024 };
@@ -425,7 +425,7 @@ static void vector_exp_equals_scalar(void **state) {
         cpu_kernels k = table(level);
         uint64_t u = 0;
         while (u < UINT64_C(1) << 32) {
-            for (int i = 0; i < N; i++, u += 1009) {
+            for (int i = 0; i < N; i++, u += EXP_STEP) {
                 uint32_t bits = (uint32_t)u;
                 memcpy(&x[i], &bits, 4);
             }
@@ -513,6 +513,52 @@ static void attention_equals_scalar(void **state) {
     for (int type = 0; type < 4; type++) check_attention(KV_TYPES[type], 64, 4, 16);
 }
 
+// Stored keys and values hold the same bytes at every level, and nothing beside them is written.
+static void check_stores(dtype type, int64_t d, uint64_t seed) {
+    guarded row = guarded_take(4 * d);
+    float *numbers = (float *)row.data;
+    for (int64_t j = 0; j < d; j++) {
+        uint32_t bits = next_random(&seed) << 1 ^ next_random(&seed);
+        memcpy(&numbers[j], &bits, 4);
+        if (type == DTYPE_F16 && j % 2) numbers[j] = random_float(&seed) * (j % 4 == 1 ? 1e-5f : 65520.0f);
+        if (type == DTYPE_Q8_0) numbers[j] = random_float(&seed);
+        if (isnan(numbers[j])) numbers[j] = INFINITY;
+    }
+    int64_t key_bytes = kv_key_panel_bytes(type, d), row_bytes = kv_value_row_bytes(type, d);
+    guarded key[2] = {guarded_take(key_bytes), guarded_take(key_bytes)};
+    guarded value[2] = {guarded_take(row_bytes), guarded_take(row_bytes)};
+    FOR_LEVELS(level) {
+        cpu_kernels k = table(level);
+        int side = level != CPU_LEVEL_SCALAR;
+        k.attention[type]->store_key(key[side].data, (int)(d % KV_PANEL), numbers, d);
+        k.attention[type]->store_value(value[side].data, numbers, d);
+        if (side == 0) continue;
+        assert_memory_equal(key[0].data, key[1].data, key_bytes);
+        assert_memory_equal(value[0].data, value[1].data, row_bytes);
+    }
+    numbers[0] = NAN;
+    FOR_LEVELS(level) {
+        if (type == DTYPE_Q8_0) continue;
+        cpu_kernels k = table(level);
+        k.attention[type]->store_value(value[0].data, numbers, d);
+        assert_true(isnan(get_number(type, value[0].data)));
+    }
+    for (int i = 0; i < 2; i++) {
+        guarded_give(&key[i]);
+        guarded_give(&value[i]);
+    }
+    guarded_give(&row);
+}
+
+static void stores_equal_scalar(void **state) {
+    (void)state;
+    for (int type = 0; type < 4; type++) {
+        for (int64_t d = 1; d <= 257; d++) {
+            if (KV_TYPES[type] != DTYPE_Q8_0 || d % 32 == 0) check_stores(KV_TYPES[type], d, (uint64_t)d);
+        }
+    }
+}
+
 // Scores and values against sums in double over what the type keeps of the numbers.
 static void attention_computes_what_it_says(void **state) {
     (void)state;
@@ -540,148 +586,15 @@ static void attention_computes_what_it_says(void **state) {
     }
 }
 
-// ---- speed ----
-
-// Of this thread, so that neighbours on the machine disturb less.
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-// The two limits: reading memory (four streams, like the kernels for one row) and multiply-adds in registers.
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static uint64_t read_probe(const char *p, int64_t bytes) {
-    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
-    int64_t quarter = bytes / 4;
-    for (int64_t i = 0; i < quarter; i += 64) {
-        for (int j = 0; j < 4; j++) {
-            const __m256i *at = (const __m256i *)(p + j * quarter + i);
-            sum[j] = _mm256_xor_si256(sum[j], _mm256_xor_si256(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)));
-        }
-    }
-    sum[0] = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
-    return (uint64_t)_mm256_extract_epi64(sum[0], 0) + (uint64_t)_mm256_extract_epi64(sum[0], 2);
-}
-
-#define FMA_PROBE(name, isa, vector, zero, fma, floats) \
-    __attribute__((target(isa))) static double name(double *flop) { \
-        vector x = zero(), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, a9 = x; \
-        double start = seconds(); \
-        for (int i = 0; i < 4000000; i++) { \
-            a0 = fma(x, x, a0), a1 = fma(x, x, a1), a2 = fma(x, x, a2), a3 = fma(x, x, a3), a4 = fma(x, x, a4); \
-            a5 = fma(x, x, a5), a6 = fma(x, x, a6), a7 = fma(x, x, a7), a8 = fma(x, x, a8), a9 = fma(x, x, a9); \
-            __asm__ volatile("" : "+v"(x)); \
-        } \
-        __asm__ volatile("" : : "v"(a0), "v"(a1), "v"(a2), "v"(a3), "v"(a4)); \
-        __asm__ volatile("" : : "v"(a5), "v"(a6), "v"(a7), "v"(a8), "v"(a9)); \
-        double took = seconds() - start; \
-        *flop = 2.0 * 10 * 4000000 * floats; \
-        return took; \
-    }
-FMA_PROBE(fma_probe_avx2, "avx2,fma", __m256, _mm256_setzero_ps, _mm256_fmadd_ps, 8)
-FMA_PROBE(fma_probe_avx512, "avx512f", __m512, _mm512_setzero_ps, _mm512_fmadd_ps, 16)
-
-static double fma_peak(cpu_level level) {
-    double best = 0, flop;
-    for (int i = 0; i < 5; i++) {
-        double took = level == CPU_LEVEL_AVX512 ? fma_probe_avx512(&flop) : fma_probe_avx2(&flop);
-        best = flop * 1e-9 / took > best ? flop * 1e-9 / took : best;
-    }
-    return best;
-}
-#else
-static uint64_t read_probe(const char *p, int64_t bytes) {
-    uint64_t sum = 0, part;
-    for (int64_t i = 0; i < bytes; i += 8) {
-        memcpy(&part, p + i, 8);
-        sum += part;
-    }
-    return sum;
-}
-static double fma_peak(cpu_level level) { return (void)level, NAN; }
-#endif
-
-typedef struct bench_case {
-    char *w, *x;
-    float *acc;
-    int64_t bytes, k;
-} bench_case;
-
-// Seconds of the fastest of `repeat` passes over all panels of the matrix.
-static double time_tile(const bench_case *b, cpu_level level, dtype type, int n_rows, int n_panels, int repeat) {
-    cpu_kernels kernels = table(level);
-    matmul_tile t = {.acc = b->acc,
-                     .acc_stride = PANEL * n_panels,
-                     .w = b->w,
-                     .panel_stride = pack_panel_bytes(type, b->k),
-                     .x = b->x,
-                     .x_stride = 4 * b->k,
-                     .k1 = b->k,
-                     .n_rows = n_rows,
-                     .n_panels = n_panels};
-    double best = 1e30;
-    for (int i = 0; i < repeat; i++) {
-        double start = seconds();
-        kernels.tile[type](&t);
-        double took = seconds() - start;
-        best = took < best ? took : best;
-    }
-    return best;
-}
-
-static void bench_type(const bench_case *b, cpu_level level, dtype type) {
-    static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 32, 64};
-    int n_panels = (int)(b->bytes / pack_panel_bytes(type, b->k));
-    double one = time_tile(b, level, type, 1, n_panels, 5);
-    printf("%-6s %-5s 1 row %.2f GB/s |", cpu_level_name(level), dtype_get(type)->name, (double)b->bytes * 1e-9 / one);
-    int few = n_panels / 8 / 12 * 12; // fewer panels for many rows, to keep the run short
-    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
-        double took = time_tile(b, level, type, rows[i], few, 5);
-        printf(" %d:%.1f", rows[i], 2e-9 * rows[i] * few * PANEL * (double)b->k / took);
-    }
-    printf(" GFLOP/s by rows\n");
-}
-
-static int bench(void) {
-    bench_case b = {.bytes = 256 << 20, .k = 2048};
-    b.w = aligned_alloc(64, (size_t)b.bytes);
-    b.x = aligned_alloc(64, (size_t)(64 * 4 * b.k));
-    b.acc = aligned_alloc(64, (size_t)64 * (size_t)(b.bytes / b.k));
-    if (b.w == NULL || b.x == NULL || b.acc == NULL) return 1;
-    for (int64_t i = 0; i < b.bytes / 2; i++) ((uint16_t *)b.w)[i] = (uint16_t)(0x3c00 + (i * 7919) % 256);
-    fill((float *)b.x, 64 * b.k, 1, 1);
-    memset(b.acc, 0, (size_t)64 * (size_t)(b.bytes / b.k));
-    double best = 1e30;
-    uint64_t sum = 0;
-    for (int i = 0; i < 5; i++) {
-        double start = seconds();
-        sum += read_probe(b.w, b.bytes);
-        double took = seconds() - start;
-        best = took < best ? took : best;
-    }
-    char name[128];
-    printf("%s; read probe %.2f GB/s (%d)\n", cpu_model_name(name, sizeof name), (double)b.bytes * 1e-9 / best,
-           (int)(sum & 1));
-    FOR_LEVELS(level) {
-        if (level == CPU_LEVEL_SCALAR) continue;
-        printf("%-6s peak %.1f GFLOP/s\n", cpu_level_name(level), fma_peak(level));
-        for (int type = 0; type < 3; type++) bench_type(&b, level, FLOAT_TYPES[type]);
-    }
-    free(b.w);
-    free(b.x);
-    free(b.acc);
-    return 0;
-}
-
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_float();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_equal_scalar),          cmocka_unit_test(tiles_propagate_special_numbers),
         cmocka_unit_test(tiles_can_be_split_over_k),   cmocka_unit_test(packed_rows_read_back),
         cmocka_unit_test(row_operations_equal_scalar), cmocka_unit_test(row_operations_compute_what_they_say),
         cmocka_unit_test(faults_reach_the_result),     cmocka_unit_test(vector_exp_equals_scalar),
         cmocka_unit_test(attention_equals_scalar),     cmocka_unit_test(attention_computes_what_it_says),
+        cmocka_unit_test(stores_equal_scalar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

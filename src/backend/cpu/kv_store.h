@@ -1,4 +1,5 @@
-// Storing one position into the key and value cache: attention_kernels.store_key and store_value, which all levels share.
+// Storing one position into the key and value cache: attention_kernels.store_key and store_value as scalar
+// code; vector levels replace some.
 #ifndef TALLY_BACKEND_CPU_KV_STORE_H
 #define TALLY_BACKEND_CPU_KV_STORE_H
 

@@ -7,7 +7,7 @@
 
 // Unrolls the loop that follows; its bounds must be constants.
 #if defined(__clang__)
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
@@ -91,10 +91,29 @@ V16_INLINE v16 key_q8_0(const char *panel, int64_t d, int64_t j) {
 #define KV_VALUE(row, j, live) value_q8_0(row, j)
 #include "backend/cpu/simd/attention_tmpl.h"
 
+// Stores of the 2-byte types; the others are not worth vectors.
+#define KV_STORES(type) \
+    static void store_key_##type(void *k_panel, int t, const float *key, int64_t d) { \
+        FOR_VECTORS(j, live, d) { \
+            uint16_t column[PANEL], *to = (uint16_t *)k_panel + j * KV_PANEL + t; \
+            v16_store_##type(column, load_live(key + j, live)); \
+            for (int64_t i = 0; i < live; i++) to[i * KV_PANEL] = column[i]; \
+        } \
+    } \
+    static void store_value_##type(void *v_row, const float *value, int64_t d) { \
+        FOR_VECTORS(j, live, d) { \
+            uint16_t row[PANEL]; \
+            v16_store_##type(row, load_live(value + j, live)); \
+            memcpy((uint16_t *)v_row + j, row, (size_t)live * 2); \
+        } \
+    }
+KV_STORES(f16)
+KV_STORES(bf16)
+
 static void fill_table(cpu_kernels *k) {
     static const attention_kernels f32 = {f32_scores, f32_values, kv_store_key_f32, kv_store_value_f32};
-    static const attention_kernels f16 = {f16_scores, f16_values, kv_store_key_f16, kv_store_value_f16};
-    static const attention_kernels bf16 = {bf16_scores, bf16_values, kv_store_key_bf16, kv_store_value_bf16};
+    static const attention_kernels f16 = {f16_scores, f16_values, store_key_f16, store_value_f16};
+    static const attention_kernels bf16 = {bf16_scores, bf16_values, store_key_bf16, store_value_bf16};
     static const attention_kernels q8_0 = {q8_0_scores, q8_0_values, kv_store_key_q8_0, kv_store_value_q8_0};
     k->tile[DTYPE_F32] = f32_tile;
     k->tile[DTYPE_F16] = f16_tile;

@@ -63,6 +63,22 @@ V16_INLINE v16 v16_load_bf16_part(const void *p, int64_t n) {
     memcpy(copy, p, (size_t)n * 2);
     return v16_load_bf16(copy);
 }
+V16_INLINE void v16_store_f16(void *p, v16 a) {
+    __m128i *h = p;
+    _mm_storeu_si128(h, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(h + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+V16_INLINE __m256i v16_bf16_half(__m256 a) {
+    __m256i u = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000)); // NaN must not round to infinity
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+}
+V16_INLINE void v16_store_bf16(void *p, v16 a) {
+    __m256i packed = _mm256_packus_epi32(v16_bf16_half(a.lo), v16_bf16_half(a.hi)); // lo 0-3, hi 0-3 | lo 4-7, hi 4-7
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(packed, 0xd8));
+}
 V16_INLINE float v16_f16_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 V16_INLINE v16 v16_load_i8(const void *p) {
     __m128i q = _mm_loadu_si128(p);

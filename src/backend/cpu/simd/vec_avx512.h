@@ -30,6 +30,17 @@ V16_INLINE v16 v16_load_f16_part(const void *p, int64_t n) {
 V16_INLINE v16 v16_load_bf16_part(const void *p, int64_t n) {
     return v16_from_bf16(_mm256_maskz_loadu_epi16(v16_first(n), p));
 }
+// Rounded to nearest even.
+V16_INLINE void v16_store_f16(void *p, v16 a) {
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+V16_INLINE void v16_store_bf16(void *p, v16 a) {
+    __m512i u = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __m512i quiet = _mm512_or_si512(u, _mm512_set1_epi32(0x400000)); // NaN must not round to infinity
+    __m512i result = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), rounded, quiet);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16)));
+}
 V16_INLINE float v16_f16_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 V16_INLINE v16 v16_load_i8(const void *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
