@@ -43,14 +43,13 @@ INLINE vi shift_right(vi v, int n) {
     }
 }
 
-// Bits of group g of a plane, moved to bit `at` of their bytes.
-INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at) {
+// Bits of group g of a plane, moved to bit `at` of their bytes, over the bits in `under`.
+INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at, vi under) {
     const int per = 8 / bits;
     const uint8_t *at_vector = plane + g / per * QUANT_VECTOR;
     if (g % per == 0) __builtin_prefetch(at_vector + PREFETCH);
     const vi v = vi_load(at_vector);
-    if (bits == 8) return v;
-    return vi_and(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at));
+    return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
 }
 
 // Weights of one group: unsigned codes, or signed bytes as magnitude and (in `sign`) themselves.
@@ -59,8 +58,8 @@ typedef struct group {
 } group;
 
 INLINE group unpack_group(quant_format f, const uint8_t *chunk, int g) {
-    vi w = plane_group(chunk, f.low_bits, g, 0);
-    if (f.high_bits) w = vi_or(w, plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits));
+    vi w = plane_group(chunk, f.low_bits, g, 0, vi_zero());
+    if (f.high_bits) w = plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits, w);
     if (f.is_table) w = vi_lookup(iq4_table, w);
     return f.is_signed ? (group){vi_abs8(w), w} : (group){w, w};
 }
