@@ -1,0 +1,219 @@
+// tally: exact LLM inference. The public interface.
+//
+//     tally_model *model;      tally_model_open(&model, "models/SmolLM2-135M-Instruct.gguf", &err);
+//     tally_engine *engine;    tally_engine_open(&engine, model, &options, &err);
+//     tally_generation *g;     tally_generate(engine, &request, &g, &err);
+//     while (!tally_generation_done(g)) tally_engine_step(engine, &err);
+//     puts(tally_generation_text(g, NULL));
+//
+// A model is what is on disk: configuration, tensor directory, tokenizer, chat template; no weights are in memory. An engine is a
+// model loaded on a device. A session is one sequence of tokens with its cache; one call makes it equal any prefix. A generation is a
+// request that the engine answers; any number of them advance together, one step at a time. No setting that makes tally faster
+// (batching, chunks, threads, prefix reuse) changes an answer.
+//
+// Errors: every call that can fail returns a status (0 is success) and writes one sentence into *err (NULL: dropped).
+// Threads: a model may be used by any thread; an engine with its sessions and generations by one thread at a time.
+// Memory: what a call hands out through a pointer to pointer is released by the named counterpart; other pointers are borrowed.
+#ifndef TALLY_H
+#define TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TALLY_API __attribute__((visibility("default")))
+#else
+#define TALLY_API
+#endif
+
+// ---- errors --------------------------------------------------------------------------------------------------------------
+
+typedef enum tally_status {
+    TALLY_OK,
+    TALLY_BAD_ARGUMENT, // an argument or option is wrong
+    TALLY_BAD_FILE,     // a file is damaged or inconsistent
+    TALLY_UNSUPPORTED,  // a valid file or request needs something tally does not do
+    TALLY_NOT_FOUND,    // a file, tensor or model is missing
+    TALLY_IO,           // reading or writing failed
+    TALLY_NO_MEMORY,    // memory ran out, or the plan does not fit
+    TALLY_FULL,         // the context or the cache is full
+    TALLY_NON_FINITE,   // NaN or infinity where a number is needed
+    TALLY_CANCELLED,    // stopped on request
+    TALLY_INTERNAL      // a mistake of tally's own
+} tally_status;
+
+typedef struct tally_error {
+    tally_status code;
+    char text[1024]; // one sentence, UTF-8
+} tally_error;
+
+TALLY_API const char *tally_version(void);
+TALLY_API void tally_free(void *p); // what the calls below return as "owned by the caller"
+
+// ---- models on disk ------------------------------------------------------------------------------------------------------
+
+typedef struct tally_model tally_model;
+
+// `name`: a Hugging Face folder, a .gguf file, or "org/name" in the Hugging Face cache. Reads metadata only; a folder that holds
+// only tokenizer files opens too.
+TALLY_API tally_status tally_model_open(tally_model **out, const char *name, tally_error *err);
+TALLY_API void tally_model_close(tally_model *model);
+
+TALLY_API int tally_model_n_vocab(const tally_model *model);        // rows of the output; 0: tokenizer only
+TALLY_API int tally_model_context_length(const tally_model *model); // positions the model was made for
+TALLY_API bool tally_model_has_tokenizer(const tally_model *model);
+TALLY_API bool tally_model_has_chat_template(const tally_model *model);
+
+// ---- text ----------------------------------------------------------------------------------------------------------------
+
+enum {
+    TALLY_ADD_SPECIAL = 1,   // put around the text what the tokenizer's file says (a BOS, say)
+    TALLY_PARSE_SPECIAL = 2, // special tokens in the text become their ids
+};
+// Text to ids. *ids is owned by the caller (tally_free).
+TALLY_API tally_status tally_tokenize(const tally_model *model, const char *text, size_t len, unsigned flags, int32_t **ids, size_t *n,
+                                      tally_error *err);
+// Ids to text. *text is zero-terminated valid UTF-8, owned by the caller; it may hold zero bytes.
+TALLY_API tally_status tally_detokenize(const tally_model *model, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *len,
+                                        tally_error *err);
+
+typedef struct tally_chat {
+    const char *messages;      // JSON array of {"role": ..., "content": ...}
+    const char *tools;         // JSON array or NULL
+    const char *kwargs;        // JSON object or NULL: further template variables
+    const char *template_text; // Jinja source instead of the model's own, or NULL
+    bool no_generation_prompt;
+} tally_chat;
+// The prompt as text: *text zero-terminated, owned by the caller.
+TALLY_API tally_status tally_chat_render(const tally_model *model, const tally_chat *chat, char **text, size_t *len, tally_error *err);
+// The prompt as ids: special tokens of the template become ids, those typed in a message stay text.
+TALLY_API tally_status tally_chat_tokenize(const tally_model *model, const tally_chat *chat, int32_t **ids, size_t *n, tally_error *err);
+
+// ---- engines -------------------------------------------------------------------------------------------------------------
+
+typedef struct tally_engine tally_engine;
+
+typedef struct tally_engine_options { // all zero: defaults
+    int threads;               // 0: one per physical core
+    const char *cpu_level;     // "scalar", "avx2", ...; NULL: the best this processor has
+    int context;               // positions of the longest sequence; 0: the model's maximum, or less if memory is short
+    int64_t cache_positions;   // positions of all sequences together; 0: `context`
+    int step_rows;             // rows computed in one step at most (chunk of prefill); 0: 512
+    int logit_rows;            // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
+    const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
+    bool no_mmap;              // read files into memory instead of mapping them
+    bool no_fuse;              // run the operation list as the model wrote it, without passes (results are the same)
+    // Called while weights load; returning false cancels.
+    bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+    void *progress_user;
+} tally_engine_options;
+
+TALLY_API tally_status tally_engine_open(tally_engine **out, const tally_model *model, const tally_engine_options *options, tally_error *err);
+TALLY_API void tally_engine_close(tally_engine *engine);
+TALLY_API int tally_engine_context(const tally_engine *engine); // positions, as decided
+// Memory by purpose, in bytes; also what tally_inspect tells before loading.
+typedef struct tally_memory {
+    int64_t weights, cache, workspace, available; // available: what the machine had before loading
+} tally_memory;
+TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out);
+
+// Everything known of a model as one JSON object, owned by the caller: configuration, tensors, stop ids, and the memory plan for
+// the options, without loading weights.
+TALLY_API tally_status tally_inspect(const tally_model *model, const tally_engine_options *options, char **json, tally_error *err);
+
+// ---- sessions: one sequence under the caller's control ---------------------------------------------------------------------
+
+typedef struct tally_session tally_session;
+
+TALLY_API tally_status tally_session_open(tally_session **out, tally_engine *engine, tally_error *err);
+TALLY_API void tally_session_close(tally_session *session);
+TALLY_API int tally_session_length(const tally_session *session);
+// Makes the session equal the prefix ids[0..n): what agrees is kept, the rest is dropped or computed.
+TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
+// Logits behind the last position, [n_vocab], borrowed until the next call on the engine. STATUS_BAD_ARGUMENT for an empty session.
+TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
+// Appends ids, at most `chunk` rows a step (0: the engine's), and hands out the logits of every appended position in order.
+typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
+TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk, tally_logits_fn *fn, void *user,
+                                          tally_error *err);
+// A copy that shares the past (nothing is recomputed), and the state as bytes (tokens, keys, values) that the same model under the
+// same cache types can take back.
+TALLY_API tally_status tally_session_fork(tally_session **out, const tally_session *session, tally_error *err);
+TALLY_API tally_status tally_session_save(const tally_session *session, void **bytes, size_t *n, tally_error *err);
+TALLY_API tally_status tally_session_restore(tally_session *session, const void *bytes, size_t n, tally_error *err);
+
+// ---- generations: requests the engine answers --------------------------------------------------------------------------------
+
+typedef struct tally_logit_bias {
+    int32_t id;
+    float bias; // added to the logit; -INFINITY forbids the token
+} tally_logit_bias;
+
+typedef struct tally_sampling { // applied in this order; all zero: greedy
+    float repeat_penalty;    // over prompt and output; 0 or 1: off
+    float presence_penalty;  // over output
+    float frequency_penalty; // over output
+    const tally_logit_bias *logit_bias; // borrowed during the generation
+    int n_logit_bias;
+    float temperature;       // 0: greedy
+    int top_k;               // 0: off
+    float top_p;             // 0 or 1: off
+    float min_p;             // 0: off
+    uint64_t seed;
+    uint32_t sample;         // index of the sample among those of one request
+} tally_sampling;
+
+typedef struct tally_request {
+    const int32_t *ids; // prompt, not empty; copied
+    int n_ids;
+    int max_tokens;     // new tokens; negative: until a stop or the context ends
+    tally_sampling sampling;
+    const char *const *stops; // stop strings; copied
+    int n_stops;
+    bool ignore_eos;
+    int logprobs; // alternatives to report per token; 0: none
+} tally_request;
+
+typedef struct tally_logprob {
+    int32_t id;
+    float logprob; // natural logarithm of the softmax of the model's own logits, before any sampler
+} tally_logprob;
+
+typedef struct tally_generation tally_generation;
+
+// Checks and enqueues the request. What is wrong with it is said here; what goes wrong later ends this generation only.
+TALLY_API tally_status tally_generate(tally_engine *engine, const tally_request *request, tally_generation **out, tally_error *err);
+TALLY_API void tally_generation_close(tally_generation *g); // also cancels
+// One step of every live generation: a chunk of prompt or a token each. *idle (may be NULL) tells that none is left to advance.
+TALLY_API tally_status tally_engine_step(tally_engine *engine, bool *idle, tally_error *err);
+
+TALLY_API bool tally_generation_done(const tally_generation *g);
+// NULL while it runs; "stop" (a stop id or string), "length" (max_tokens or context), "error".
+TALLY_API const char *tally_generation_finish_reason(const tally_generation *g);
+TALLY_API tally_status tally_generation_status(const tally_generation *g, tally_error *err); // why it ended in "error"
+TALLY_API const int32_t *tally_generation_ids(const tally_generation *g, int *n); // new ids so far, a stop id excluded
+// Text so far: whole characters, cut before a stop string, nothing that may still turn out to be part of one. Grows only.
+TALLY_API const char *tally_generation_text(const tally_generation *g, size_t *len);
+// Of new token i: `n` entries, the chosen token first, then the `logprobs` best. NULL when not asked for.
+TALLY_API const tally_logprob *tally_generation_logprobs(const tally_generation *g, int i, int *n);
+typedef struct tally_timings {
+    double prompt_ms, decode_ms; // from the first step to the first token; from there to the last
+    int n_prompt, n_decode;
+} tally_timings;
+TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings *out);
+
+// ---- measuring ---------------------------------------------------------------------------------------------------------------
+
+// Kernel levels of this build, lowest first: name, one line of help, and whether this processor has it. NULL past the end.
+TALLY_API const char *tally_cpu_level(int i, const char **help, bool *available);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,402 @@
+#include "backend/cpu/cpu.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/pack.h"
+#include "base/fpenv.h"
+
+// ---- the table: what runs an operation -----------------------------------------------------------------------------------
+
+typedef struct cpu_op {
+    cpu_op_fn *fn;
+    const char *note;
+} cpu_op;
+
+static const cpu_op cpu_ops[OP_COUNT] = {
+    [OP_EMBED] = {cpu_embed, "any type"},
+    [OP_ADD] = {cpu_add, ""},
+    [OP_RMS_NORM] = {cpu_rms_norm, ""},
+    [OP_ADD_RMS_NORM] = {cpu_add_rms_norm, ""},
+    [OP_LINEAR] = {cpu_linear, "types with a tile kernel"},
+    [OP_ROPE_TABLE] = {cpu_rope_table, ""},
+    [OP_ROPE] = {cpu_rope, "both pair layouts"},
+    [OP_KV_STORE] = {cpu_kv_store, "F32, F16, BF16, Q8_0"},
+    [OP_ATTENTION] = {cpu_attention, "F32, F16, BF16, Q8_0"},
+    [OP_SWIGLU] = {cpu_swiglu, ""},
+    [OP_ROUTER_TOPK] = {cpu_router_topk, ""},
+    [OP_EXPERT_LINEAR] = {cpu_expert_linear, "types with a tile kernel"},
+    [OP_EXPERT_COMBINE] = {cpu_expert_combine, ""},
+    [OP_GATHER_ROWS] = {cpu_gather_rows, ""},
+};
+
+static status cpu_supports(const backend *base, const op *o, const weight_set *weights, error *err) {
+    const cpu_backend *b = (const cpu_backend *)base;
+    if (!cpu_ops[o->code].fn) {
+        return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no kernel for operation %s (%s)", opcode_name(o->code), o->label);
+    }
+    if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) return STATUS_OK;
+    const weight *w = &weights->w[o->in[1].id];
+    for (int i = 0; i < w->n_parts; i++) {
+        if (!b->k.tile[w->part[i].type]) {
+            return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no %s kernel for weights of type %s (%s)", opcode_name(o->code),
+                             dtype_get(w->part[i].type)->name, o->label);
+        }
+    }
+    return STATUS_OK;
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------------
+
+// Zeroed, page-aligned, with big pages where the kernel grants them.
+static void *pages_alloc(int64_t bytes) {
+    if (bytes <= 0) bytes = 1;
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, (size_t)bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void pages_free(void *p, int64_t bytes) {
+    if (p) munmap(p, (size_t)(bytes > 0 ? bytes : 1));
+}
+
+static int64_t segment_panels(int64_t n_rows) { return (n_rows + PANEL - 1) / PANEL; }
+
+// The router is always computed in F32, whatever the file holds.
+static dtype packed_type(const weight *w, int part) { return w->role == WEIGHT_ROUTER ? DTYPE_F32 : w->part[part].type; }
+
+static int64_t segment_bytes(const cpu_segment *s, int64_t n_experts) { return n_experts * s->n_panels * s->panel_bytes; }
+
+static int64_t cpu_weight_bytes(const backend *base, const weight *w) {
+    (void)base;
+    if (w->role == WEIGHT_VECTOR) return w->n * (int64_t)sizeof(float);
+    if (w->role == WEIGHT_EMBED) return 0;
+    int64_t sum = 0;
+    for (int i = 0; i < w->n_parts; i++) {
+        sum += w->n_experts * segment_panels(w->part[i].n_rows) * pack_panel_bytes(packed_type(w, i), w->k);
+    }
+    return sum;
+}
+
+static int64_t key_block_bytes(const cache_desc *c) {
+    return c->n_kv_heads * (KV_BLOCK / KV_PANEL) * kv_key_panel_bytes(c->k_type, c->head_dim);
+}
+
+static int64_t value_block_bytes(const cache_desc *c) { return c->n_kv_heads * KV_BLOCK * kv_value_row_bytes(c->v_type, c->head_dim); }
+
+static int64_t cpu_block_bytes(const backend *base, const cache_desc *c) {
+    (void)base;
+    return c->n_layers * (key_block_bytes(c) + value_block_bytes(c));
+}
+
+// ---- weights -------------------------------------------------------------------------------------------------------------
+
+typedef struct pack_job {
+    const weight *w;
+    const weight_part *part;
+    cpu_segment *s;
+} pack_job;
+
+static void pack_task(void *ctx, int task, int thread) {
+    (void)thread;
+    const pack_job *j = ctx;
+    int64_t expert = task / j->s->n_panels, panel = task % j->s->n_panels, row = panel * PANEL;
+    int n_rows = (int)(j->s->n_rows - row < PANEL ? j->s->n_rows - row : PANEL);
+    int64_t row_bytes = dtype_row_bytes(j->part->type, j->w->k);
+    const char *src = (const char *)j->part->data[expert] + row * row_bytes;
+    pack_panel(j->s->type, j->s->panels + task * j->s->panel_bytes, src, row_bytes, n_rows, j->w->k);
+}
+
+// A vector, or a router's matrix, as F32.
+static status part_to_f32(const weight_part *p, int64_t n, float *dst, const weight *w, error *err) {
+    const dtype_info *info = dtype_get(p->type);
+    if (n % info->block_elems != 0) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has %lld numbers of type %s, which come in blocks of %d", w->label, w->layer,
+                         (long long)n, info->name, info->block_elems);
+    }
+    info->to_f32(dst, p->data[0], n);
+    return STATUS_OK;
+}
+
+static status upload_vector(cpu_weight *dst, const weight *w, error *err) {
+    dst->vector = malloc((size_t)w->n * sizeof(float));
+    if (!dst->vector) return error_no_memory(err, (unsigned long long)w->n * sizeof(float));
+    int64_t at = 0;
+    for (int i = 0; i < w->n_parts; i++) {
+        TRY(part_to_f32(&w->part[i], w->part[i].n_rows, dst->vector + at, w, err));
+        at += w->part[i].n_rows;
+    }
+    return STATUS_OK;
+}
+
+static status upload_segment(cpu_backend *b, const weight *w, int i, cpu_segment *s, error *err) {
+    s->panels = pages_alloc(segment_bytes(s, w->n_experts));
+    if (!s->panels) return error_no_memory(err, (unsigned long long)segment_bytes(s, w->n_experts));
+    weight_part part = w->part[i];
+    float *f32 = NULL;
+    const void *f32_data[1];
+    if (part.type != s->type) {
+        f32 = malloc((size_t)(part.n_rows * w->k) * sizeof *f32);
+        if (!f32) return error_no_memory(err, (unsigned long long)(part.n_rows * w->k) * sizeof *f32);
+        status st = part_to_f32(&part, part.n_rows * w->k, f32, w, err);
+        if (st) return free(f32), st;
+        f32_data[0] = f32;
+        part = (weight_part){.type = s->type, .n_rows = part.n_rows, .data = f32_data};
+    }
+    pack_job job = {w, &part, s};
+    int64_t tasks = w->n_experts * s->n_panels;
+    if (tasks <= INT_MAX) pool_for(b->threads, (int)tasks, pack_task, &job);
+    free(f32);
+    if (tasks > INT_MAX) return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has %lld panels, more than %d", w->label, w->layer, (long long)tasks, INT_MAX);
+    return STATUS_OK;
+}
+
+static status cpu_weight_upload(backend *base, const weight_set *weights, int id, error *err) {
+    cpu_backend *b = (cpu_backend *)base;
+    if (!b->weights) {
+        b->weights = calloc((size_t)weights->n, sizeof *b->weights);
+        if (!b->weights) return error_no_memory(err, (unsigned long long)weights->n * sizeof *b->weights);
+        b->n_weights = weights->n;
+    }
+    const weight *w = &weights->w[id];
+    cpu_weight *dst = &b->weights[id];
+    dst->k = w->k;
+    if (w->role == WEIGHT_VECTOR) return upload_vector(dst, w, err);
+    if (w->role == WEIGHT_EMBED) {
+        dst->rows = w->part[0].data[0];
+        dst->rows_type = w->part[0].type;
+        return STATUS_OK;
+    }
+    int64_t first = 0;
+    for (int i = 0; i < w->n_parts; i++) {
+        cpu_segment *s = &dst->segment[i];
+        *s = (cpu_segment){.type = packed_type(w, i), .first = first, .n_rows = w->part[i].n_rows,
+                           .n_panels = segment_panels(w->part[i].n_rows), .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
+        dst->n_segments = i + 1;
+        dst->n_experts = w->n_experts;
+        TRY(upload_segment(b, w, i, s, err));
+        first += s->n_rows;
+    }
+    return STATUS_OK;
+}
+
+// ---- a step's memory -----------------------------------------------------------------------------------------------------
+
+static scratch_sizes scratch_of(const op_list *g, const step_limits *limits) {
+    scratch_sizes s = {.x_rows = limits->max_rows};
+    for (int i = 0; i < g->n_ops; i++) {
+        const op *o = &g->ops[i];
+        if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) continue;
+        const weight *w = &g->weights->w[o->in[1].id];
+        for (int p = 0; p < w->n_parts; p++) {
+            int elems = dtype_get(packed_type(w, p))->block_elems;
+            int64_t bytes = (pack_x_row_bytes(packed_type(w, p), w->k) + 63) & ~(int64_t)63;
+            if (elems > 1 && bytes > s.x_row[elems > 32]) s.x_row[elems > 32] = bytes;
+        }
+        if (o->code != OP_EXPERT_LINEAR) continue;
+        int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + w->n_experts + 1;
+        if (need > s.experts) s.experts = need;
+        if (entries > s.x_rows) s.x_rows = entries;
+    }
+    int64_t matmul = cpu_matmul_thread_bytes(g), attention = cpu_attention_thread_bytes(g);
+    s.thread = matmul > attention ? matmul : attention;
+    return s;
+}
+
+static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const step_limits *limits) {
+    const cpu_backend *b = (const cpu_backend *)base;
+    scratch_sizes s = scratch_of(g, limits);
+    return (s.x_row[0] + s.x_row[1]) * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
+           limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t));
+}
+
+static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc, const step_limits *limits,
+                          error *err) {
+    cpu_backend *b = (cpu_backend *)base;
+    b->list = g;
+    b->cache = *desc;
+    b->limits = *limits;
+    b->workspace_bytes = workspace_bytes;
+    b->key_block_bytes = key_block_bytes(desc);
+    b->value_block_bytes = value_block_bytes(desc);
+    b->sizes = scratch_of(g, limits);
+    const scratch_sizes *s = &b->sizes;
+    b->thread_bytes = s->thread;
+    size_t rows = (size_t)limits->max_rows;
+    b->workspace = pages_alloc(workspace_bytes);
+    b->thread_scratch = pages_alloc(s->thread * pool_n_threads(b->threads));
+    for (int i = 0; i < 2; i++) {
+        b->x_packed_row[i] = s->x_row[i];
+        b->x_packed[i] = pages_alloc(s->x_row[i] * s->x_rows);
+    }
+    b->expert_rows = malloc((size_t)s->experts * sizeof(int32_t) + 1);
+    b->tile_first = malloc((rows + 1) * sizeof *b->tile_first);
+    b->fault = malloc(rows * sizeof *b->fault);
+    b->fault_label = malloc(rows * sizeof *b->fault_label);
+    int64_t kv_bytes = cpu_block_bytes(base, desc) * limits->n_blocks;
+    b->kv = pages_alloc(kv_bytes);
+    if (b->workspace && b->thread_scratch && b->x_packed[0] && b->x_packed[1] && b->expert_rows && b->tile_first && b->fault &&
+        b->fault_label && b->kv) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_NO_MEMORY, "out of memory: %lld bytes of cache and %lld of workspace do not fit; lower -c or -b", (long long)kv_bytes,
+                     (long long)(workspace_bytes + cpu_scratch_bytes(base, g, limits)));
+}
+
+static void cpu_destroy(backend *base) {
+    cpu_backend *b = (cpu_backend *)base;
+    for (int i = 0; i < b->n_weights; i++) {
+        cpu_weight *w = &b->weights[i];
+        free(w->vector);
+        for (int s = 0; s < w->n_segments; s++) pages_free(w->segment[s].panels, segment_bytes(&w->segment[s], w->n_experts));
+    }
+    free(b->weights);
+    pages_free(b->workspace, b->workspace_bytes);
+    pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
+    for (int i = 0; i < 2; i++) pages_free(b->x_packed[i], b->sizes.x_row[i] * b->sizes.x_rows);
+    free(b->expert_rows);
+    free(b->tile_first);
+    free(b->fault);
+    free(b->fault_label);
+    pages_free(b->kv, cpu_block_bytes(base, &b->cache) * b->limits.n_blocks);
+    free(b);
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------------
+
+enum { SHARE_FROM = 1 << 15 }; // numbers touched below which waking threads costs more than it gives
+
+void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx) {
+    if (work >= SHARE_FROM) {
+        pool_for(b->threads, n, fn, ctx);
+    } else {
+        for (int i = 0; i < n; i++) fn(ctx, i, 0); // cpu_run has entered the floating-point environment
+    }
+}
+
+void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row) {
+    if (t->rows == ROWS_OUT) row = b->in->out_row[row];
+    if (b->fault[row] != STEP_OK) return;
+    b->fault[row] = (int16_t)o->layer;
+    b->fault_label[row] = o->label;
+}
+
+static void check_logits_row(void *ctx, int r, int thread) {
+    (void)thread;
+    cpu_backend *b = ctx;
+    const tensor *t = &b->list->logits;
+    const float *x = cpu_row(b, t, r);
+    uint32_t most = 0;
+    for (int64_t i = 0; i < t->dim[1]; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    if (most >= 0x7f800000u) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
+}
+
+static status cpu_run(backend *base, const step_inputs *in, step_result *out, error *err) {
+    cpu_backend *b = (cpu_backend *)base;
+    if (in->n_rows > b->limits.max_rows || in->n_out > b->limits.max_out) {
+        return error_set(err, STATUS_INTERNAL, "a step of %d rows (%d wanted) exceeds the plan of %d (%d)", in->n_rows, in->n_out, b->limits.max_rows,
+                         b->limits.max_out);
+    }
+    fpenv_state saved = fpenv_enter();
+    b->in = in;
+    for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
+    for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code].fn(b, &b->list->ops[i]);
+    cpu_for(b, in->n_out, in->n_out * b->list->logits.dim[1], check_logits_row, b);
+    fpenv_leave(saved);
+    *out = (step_result){.logits = in->n_out ? cpu_row(b, &b->list->logits, 0) : NULL, .fault = b->fault, .fault_label = b->fault_label};
+    return STATUS_OK;
+}
+
+// ---- cache blocks --------------------------------------------------------------------------------------------------------
+
+// Part i of a block: keys, then values, of one layer after the other.
+static unsigned char *block_part(const cpu_backend *b, int block, int i, int64_t *bytes) {
+    *bytes = i % 2 ? b->value_block_bytes : b->key_block_bytes;
+    return i % 2 ? cpu_value_block(b, i / 2, block, 0) : cpu_key_block(b, i / 2, block, 0);
+}
+
+static void cpu_block_read(const backend *base, int block, void *dst) {
+    const cpu_backend *b = (const cpu_backend *)base;
+    unsigned char *at = dst;
+    for (int i = 0; i < 2 * b->cache.n_layers; i++) {
+        int64_t bytes;
+        const unsigned char *part = block_part(b, block, i, &bytes);
+        memcpy(at, part, (size_t)bytes);
+        at += bytes;
+    }
+}
+
+static void cpu_block_write(backend *base, int block, const void *src) {
+    cpu_backend *b = (cpu_backend *)base;
+    const unsigned char *at = src;
+    for (int i = 0; i < 2 * b->cache.n_layers; i++) {
+        int64_t bytes;
+        unsigned char *part = block_part(b, block, i, &bytes);
+        memcpy(part, at, (size_t)bytes);
+        at += bytes;
+    }
+}
+
+static void cpu_block_copy(backend *base, int to, int from) {
+    cpu_backend *b = (cpu_backend *)base;
+    for (int i = 0; i < 2 * b->cache.n_layers; i++) {
+        int64_t bytes;
+        unsigned char *dst = block_part(b, to, i, &bytes);
+        memcpy(dst, block_part(b, from, i, &bytes), (size_t)bytes);
+    }
+}
+
+static void cpu_block_poison(backend *base, int block, int first_pos) {
+    cpu_backend *b = (cpu_backend *)base;
+    int64_t d = b->cache.head_dim;
+    float *nan = malloc((size_t)d * sizeof *nan);
+    for (int64_t i = 0; nan && i < d; i++) nan[i] = NAN;
+    for (int layer = 0; nan && layer < b->cache.n_layers; layer++) {
+        for (int h = 0; h < b->cache.n_kv_heads; h++) {
+            for (int pos = first_pos; pos < KV_BLOCK; pos++) {
+                unsigned char *panel = cpu_key_block(b, layer, block, h) + pos / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
+                b->k.attention[b->cache.k_type]->store_key(panel, pos % KV_PANEL, nan, d);
+                unsigned char *row = cpu_value_block(b, layer, block, h) + pos * kv_value_row_bytes(b->cache.v_type, d);
+                b->k.attention[b->cache.v_type]->store_value(row, nan, d);
+            }
+        }
+    }
+    free(nan);
+}
+
+static const backend_vtable cpu_vtable = {
+    .name = "cpu",
+    .destroy = cpu_destroy,
+    .supports = cpu_supports,
+    .weight_bytes = cpu_weight_bytes,
+    .block_bytes = cpu_block_bytes,
+    .scratch_bytes = cpu_scratch_bytes,
+    .weight_upload = cpu_weight_upload,
+    .prepare = cpu_prepare,
+    .run = cpu_run,
+    .block_read = cpu_block_read,
+    .block_write = cpu_block_write,
+    .block_copy = cpu_block_copy,
+    .block_poison = cpu_block_poison,
+};
+
+status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *err) {
+    *out = NULL;
+    cpu_backend *b = calloc(1, sizeof *b);
+    if (!b) return error_no_memory(err, sizeof *b);
+    b->base.vt = &cpu_vtable;
+    b->threads = threads;
+    cpu_kernels_init(&b->k, level);
+    *out = &b->base;
+    return STATUS_OK;
+}

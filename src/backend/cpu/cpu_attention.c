@@ -1,0 +1,211 @@
+// The cache and attention. Keys and values of a sequence lie in blocks of KV_BLOCK positions; sums are cut by position into pieces
+// of KV_PIECE, each computed from zero and merged left to right, whatever the step's rows are (docs/exactness.md).
+#include <string.h>
+
+#include "backend/cpu/cpu_internal.h"
+
+_Static_assert(KV_PIECE % KV_BLOCK == 0 && KV_BLOCK % KV_PANEL == 0, "pieces are whole blocks, blocks whole panels");
+
+unsigned char *cpu_key_block(const cpu_backend *b, int layer, int block, int head) {
+    int64_t plane = (b->key_block_bytes + b->value_block_bytes) * b->limits.n_blocks;
+    return b->kv + layer * plane + block * b->key_block_bytes + head * (b->key_block_bytes / b->cache.n_kv_heads);
+}
+
+unsigned char *cpu_value_block(const cpu_backend *b, int layer, int block, int head) {
+    int64_t plane = (b->key_block_bytes + b->value_block_bytes) * b->limits.n_blocks;
+    return b->kv + layer * plane + b->key_block_bytes * b->limits.n_blocks + block * b->value_block_bytes +
+           head * (b->value_block_bytes / b->cache.n_kv_heads);
+}
+
+typedef struct store_job {
+    cpu_backend *b;
+    const op *o;
+} store_job;
+
+static void store_row(void *ctx, int r, int thread) {
+    (void)thread;
+    const store_job *j = ctx;
+    cpu_backend *b = j->b;
+    const tensor *k = &j->o->in[0], *v = &j->o->in[1];
+    int pos = b->in->pos[r], block = b->in->block_table[b->in->seq[r]][pos / KV_BLOCK], at = pos % KV_BLOCK;
+    int64_t d = b->cache.head_dim;
+    for (int h = 0; h < b->cache.n_kv_heads; h++) {
+        unsigned char *panel = cpu_key_block(b, j->o->layer, block, h) + at / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
+        b->k.attention[b->cache.k_type]->store_key(panel, at % KV_PANEL, cpu_row(b, k, r) + h * k->stride[1], d);
+        unsigned char *row = cpu_value_block(b, j->o->layer, block, h) + at * kv_value_row_bytes(b->cache.v_type, d);
+        b->k.attention[b->cache.v_type]->store_value(row, cpu_row(b, v, r) + h * v->stride[1], d);
+    }
+}
+
+// Rows of one panel share cache lines but no bytes, so rows may be stored in any order, by any thread.
+void cpu_kv_store(cpu_backend *b, const op *o) {
+    store_job j = {b, o};
+    int n = cpu_rows(b, &o->in[0]);
+    cpu_for(b, n, n * tensor_row_len(&o->in[0]) * 4, store_row, &j);
+}
+
+// ---- attention -----------------------------------------------------------------------------------------------------------
+
+typedef struct attention_job {
+    cpu_backend *b;
+    const op *o;
+    int group;         // query heads per kv head
+} attention_job;
+
+// The scratch of one task: queries, their running (m, l, o), and one piece.
+typedef struct attention_tile {
+    int n_q;           // queries: rows x group
+    int group;
+    int64_t d;
+    float *q, *o, *m, *l;       // [n_q][d], [n_q][d], [n_q], [n_q]
+    float *scores;              // [n_q][KV_PIECE]
+    float *piece_o, *piece_m, *piece_l; // as o, m, l, of the piece at hand
+    const int32_t *limit;       // [n_q / group]: keys of each row (its position + 1)
+} attention_tile;
+
+static int tile_queries(const op_list *g) {
+    int most = ATTENTION_QUERIES;
+    for (int i = 0; i < g->n_ops; i++) {
+        const op *o = &g->ops[i];
+        if (o->code != OP_ATTENTION) continue;
+        int group = (int)o->in[0].dim[1] / o->args.attention.n_kv_heads;
+        if (group > most) most = group;
+    }
+    return most;
+}
+
+int64_t cpu_attention_thread_bytes(const op_list *g) {
+    int64_t d = 0;
+    for (int i = 0; i < g->n_ops; i++) {
+        if (g->ops[i].code == OP_ATTENTION && g->ops[i].in[0].dim[2] > d) d = g->ops[i].in[0].dim[2];
+    }
+    int64_t n_q = tile_queries(g), floats = n_q * (3 * ((d + 15) & ~(int64_t)15) + KV_PIECE + 4);
+    return (floats * (int64_t)sizeof(float) + 63) & ~(int64_t)63;
+}
+
+static attention_tile make_tile(const attention_job *j, int n_rows, int thread) {
+    attention_tile t = {.n_q = n_rows * j->group, .group = j->group, .d = j->b->cache.head_dim};
+    int64_t d = (t.d + 15) & ~(int64_t)15; // rows start on vector borders
+    float *p = (float *)(void *)(j->b->thread_scratch + thread * j->b->thread_bytes);
+    t.q = p, p += t.n_q * d;
+    t.o = p, p += t.n_q * d;
+    t.piece_o = p, p += t.n_q * d;
+    t.scores = p, p += t.n_q * KV_PIECE;
+    t.m = p, p += t.n_q;
+    t.l = p, p += t.n_q;
+    t.piece_m = p, p += t.n_q;
+    t.piece_l = p;
+    return t;
+}
+
+// n keys of the piece count for a row whose limit is `limit`.
+static int piece_keys(int limit, int piece) {
+    int n = limit - piece * KV_PIECE;
+    return n < 0 ? 0 : n > KV_PIECE ? KV_PIECE : n;
+}
+
+// Scores of every query against the piece's panels, up to the last row's limit. Columns beyond a row's own limit are computed
+// from whatever the cache holds and are never read.
+static void piece_scores(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece, int n_keys) {
+    const cpu_backend *b = j->b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15, panel_bytes = kv_key_panel_bytes(b->cache.k_type, t->d);
+    for (int key = 0; key < n_keys; key += KV_PANEL) {
+        int pos = piece * KV_PIECE + key;
+        const unsigned char *panel = cpu_key_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK / KV_PANEL * panel_bytes;
+        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, panel, t->d, j->o->args.attention.scale);
+    }
+}
+
+// o of the piece: rows whose limit covers the whole panel go together, the others row by row.
+static void piece_values(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece, int n_keys) {
+    const cpu_backend *b = j->b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
+    const attention_kernels *kernels = b->k.attention[b->cache.v_type];
+    int n_rows = t->n_q / t->group;
+    memset(t->piece_o, 0, (size_t)(t->n_q * d_pad) * sizeof(float));
+    for (int key = 0; key < n_keys; key += KV_PANEL) {
+        int pos = piece * KV_PIECE + key;
+        const unsigned char *v = cpu_value_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK * row_bytes;
+        for (int row = 0; row < n_rows;) { // limits ascend with the rows
+            int n_t = piece_keys(t->limit[row], piece) - key, n = 1;
+            if (n_t > KV_PANEL) n_t = KV_PANEL;
+            while (row + n < n_rows && n_t == KV_PANEL) n++;
+            if (n_t > 0) {
+                int q = row * t->group;
+                kernels->values(t->piece_o + q * d_pad, d_pad, t->scores + (int64_t)q * KV_PIECE + key, KV_PIECE, n * t->group, v, row_bytes, n_t,
+                                t->d);
+            }
+            row += n;
+        }
+    }
+}
+
+// (m, l, o) of one piece for every query that reaches it, merged into the running ones; the first piece starts them.
+static void run_piece(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece) {
+    const cpu_kernels *k = &j->b->k;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
+    int n_keys = piece_keys(t->limit[t->n_q / t->group - 1], piece);
+    piece_scores(j, t, table, kv_head, piece, n_keys);
+    for (int i = 0; i < t->n_q; i++) {
+        int n = piece_keys(t->limit[i / t->group], piece);
+        if (n > 0) t->piece_m[i] = k->softmax(t->scores + (int64_t)i * KV_PIECE, n, &t->piece_l[i]);
+    }
+    piece_values(j, t, table, kv_head, piece, n_keys);
+    for (int i = 0; i < t->n_q; i++) {
+        if (piece_keys(t->limit[i / t->group], piece) == 0) continue;
+        float *o = t->o + i * d_pad, *piece_o = t->piece_o + i * d_pad;
+        if (piece == 0) {
+            memcpy(o, piece_o, (size_t)t->d * sizeof *o);
+            t->m[i] = t->piece_m[i], t->l[i] = t->piece_l[i];
+        } else {
+            k->attention_merge(o, &t->m[i], &t->l[i], piece_o, t->piece_m[i], t->piece_l[i], t->d);
+        }
+    }
+}
+
+static void attention_task(void *ctx, int task, int thread) {
+    const attention_job *j = ctx;
+    cpu_backend *b = j->b;
+    int kv_head = task % b->cache.n_kv_heads, tile = task / b->cache.n_kv_heads;
+    int row0 = b->tile_first[tile], n_rows = b->tile_first[tile + 1] - row0;
+    const tensor *q = &j->o->in[0], *out = &j->o->out[0];
+    attention_tile t = make_tile(j, n_rows, thread);
+    int64_t d_pad = (t.d + 15) & ~(int64_t)15;
+    for (int i = 0; i < t.n_q; i++) {
+        const float *src = cpu_row(b, q, row0 + i / j->group) + (kv_head * j->group + i % j->group) * q->stride[1];
+        memcpy(t.q + i * d_pad, src, (size_t)t.d * sizeof *src);
+    }
+    int32_t limit[ATTENTION_QUERIES];
+    for (int r = 0; r < n_rows; r++) limit[r] = b->in->pos[row0 + r] + 1;
+    t.limit = limit;
+    const int32_t *table = b->in->block_table[b->in->seq[row0]];
+    for (int piece = 0; piece * KV_PIECE < limit[n_rows - 1]; piece++) run_piece(j, &t, table, kv_head, piece);
+    for (int i = 0; i < t.n_q; i++) {
+        float *y = cpu_row(b, out, row0 + i / j->group) + (kv_head * j->group + i % j->group) * t.d;
+        memcpy(y, t.o + i * d_pad, (size_t)t.d * sizeof *y);
+        b->k.scale(y, 1.0f / t.l[i], t.d);
+    }
+}
+
+// Tiles of neighbouring rows of one sequence; returns their number and fills tile_first.
+static int make_tiles(cpu_backend *b, int rows_per_task) {
+    const step_inputs *in = b->in;
+    int n = 0;
+    for (int r = 0; r < in->n_rows;) {
+        int end = r + 1;
+        while (end < in->n_rows && end - r < rows_per_task && in->seq[end] == in->seq[r]) end++;
+        b->tile_first[n++] = r;
+        r = end;
+    }
+    b->tile_first[n] = in->n_rows;
+    return n;
+}
+
+void cpu_attention(cpu_backend *b, const op *o) {
+    attention_job j = {.b = b, .o = o, .group = (int)o->in[0].dim[1] / b->cache.n_kv_heads};
+    int rows_per_task = ATTENTION_QUERIES / j.group;
+    int tiles = make_tiles(b, rows_per_task > 0 ? rows_per_task : 1);
+    int64_t keys = 0;
+    for (int i = 0; i < tiles; i++) keys += (b->tile_first[i + 1] - b->tile_first[i]) * (int64_t)(b->in->pos[b->tile_first[i + 1] - 1] + 1);
+    cpu_for(b, tiles * b->cache.n_kv_heads, keys * tensor_row_len(&o->in[0]) * 2, attention_task, &j);
+}

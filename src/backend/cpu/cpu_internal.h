@@ -1,0 +1,94 @@
+// What the files of the CPU backend share: its state, and one function per operation.
+#ifndef TALLY_BACKEND_CPU_CPU_INTERNAL_H
+#define TALLY_BACKEND_CPU_CPU_INTERNAL_H
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
+
+// The rows of a weight that share a type, in panels: panel p of expert e is at panels + (e * n_panels + p) * panel_bytes.
+typedef struct cpu_segment {
+    dtype type;
+    int64_t first, n_rows; // outputs [first, first + n_rows) of the weight
+    int64_t n_panels, panel_bytes;
+    unsigned char *panels; // owned
+} cpu_segment;
+
+typedef struct cpu_weight {
+    int n_segments;
+    cpu_segment segment[WEIGHT_MAX_PARTS];
+    float *vector;    // owned; WEIGHT_VECTOR
+    const void *rows; // borrowed; WEIGHT_EMBED: the file's own rows
+    dtype rows_type;
+    int64_t n_experts, k;
+} cpu_weight;
+
+enum {
+    ROW_TILE = 64,        // rows of x that stay in the cache while panels stream past
+    TASK_PANELS = 8,      // panels of one task, at most
+    MAX_PIECES = 16,
+    PIECE_LEVELS = 5,     // depth of the stack that adds 16 pieces in a binary tree
+    ATTENTION_QUERIES = 32, // queries (rows x heads of one kv head) of one attention task, at most one row more
+};
+
+// What prepare allocates beside workspace and cache, counted in one place so that plan and allocation agree.
+typedef struct scratch_sizes {
+    int64_t x_row[2], x_rows; // bytes of an activation row in blocks of 32 and of 256; how many rows
+    int64_t thread;           // bytes per thread
+    int64_t experts;          // int32 entries for MoE grouping
+} scratch_sizes;
+
+typedef struct cpu_backend {
+    backend base;
+    pool *threads; // borrowed
+    cpu_kernels k;
+    int n_weights;
+    cpu_weight *weights; // owned, by number in the weight set
+
+    // from prepare on
+    const op_list *list;
+    cache_desc cache;
+    step_limits limits;
+    scratch_sizes sizes;
+    int64_t workspace_bytes;
+    unsigned char *workspace;    // owned; temporaries of the list
+    unsigned char *x_packed[2];  // owned; activation rows as blocks of 32 and of 256
+    int64_t x_packed_row[2];     // bytes of the widest such row
+    unsigned char *thread_scratch; // owned; thread_bytes for each thread
+    int64_t thread_bytes;
+    int32_t *tile_first;         // owned [max_rows + 1]; attention: first row of each tile
+    int32_t *expert_rows;        // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    unsigned char *kv;           // owned; [layer][k, v] planes of n_blocks
+    int64_t key_block_bytes, value_block_bytes; // of one layer
+    int16_t *fault;              // owned [max_rows]
+    const char **fault_label;    // owned [max_rows]
+    const step_inputs *in;       // of the running step
+} cpu_backend;
+
+typedef void cpu_op_fn(cpu_backend *b, const op *o);
+cpu_op_fn cpu_embed, cpu_add, cpu_rms_norm, cpu_add_rms_norm, cpu_rope_table, cpu_rope, cpu_swiglu, cpu_router_topk, cpu_expert_combine,
+    cpu_gather_rows;                  // cpu_rows.c
+cpu_op_fn cpu_linear, cpu_expert_linear; // cpu_matmul.c
+cpu_op_fn cpu_kv_store, cpu_attention;   // cpu_attention.c
+
+// Rows of a tensor in this step, and the address of row r.
+static inline int cpu_rows(const cpu_backend *b, const tensor *t) {
+    return t->rows == ROWS_BATCH ? b->in->n_rows : t->rows == ROWS_OUT ? b->in->n_out : (int)t->dim[0];
+}
+static inline float *cpu_row(const cpu_backend *b, const tensor *t, int64_t r) {
+    return (float *)(void *)(b->workspace + b->list->temps[t->id].offset) + t->offset + r * t->stride[0];
+}
+
+// The first operation that saw a non-finite number in a row names it; an index of ROWS_OUT is translated.
+void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row);
+
+// Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
+void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);
+
+int64_t cpu_matmul_thread_bytes(const op_list *g);    // scratch per thread
+int64_t cpu_attention_thread_bytes(const op_list *g);
+
+// Cache addressing: the start of a block's keys or values of one layer and head.
+unsigned char *cpu_key_block(const cpu_backend *b, int layer, int block, int head);
+unsigned char *cpu_value_block(const cpu_backend *b, int layer, int block, int head);
+
+#endif

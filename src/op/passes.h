@@ -1,0 +1,18 @@
+// Passes: rewrites of a list that change its cost and not one bit of its results.
+//
+// They run after a model has built its list and before the plan. Each can be left out; on the CPU the fused and the unfused list
+// are bit-equal (tests/ops).
+#ifndef TALLY_OP_PASSES_H
+#define TALLY_OP_PASSES_H
+
+#include "op/op.h"
+
+enum {
+    PASS_MERGE_LINEAR = 1,  // neighbouring projections of one input become one, with a merged weight: q/k/v, gate/up
+    PASS_FUSE_ADD_NORM = 2, // ADD followed by the RMS_NORM of its result becomes ADD_RMS_NORM
+    PASS_ALL = 3,
+};
+
+status passes_run(op_list *g, unsigned passes);
+
+#endif
