@@ -10,8 +10,6 @@
 #include "backend/cpu/pack.h"
 #include "tensor/blocks.h"
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 typedef enum scale_code {
     SCALES_NONE,
     SCALES_NIBBLES, // 16 bytes, scale | min << 4
@@ -77,29 +75,64 @@ static void read_scales(quant_levels *out, const uint8_t *block, int at, scale_c
     }
 }
 
-// code[i] |= bits of a file plane << at
-ALWAYS_INLINE void read_plane(uint8_t *code, int n, const uint8_t *plane, int bits, int run, int at) {
-    const int per = 8 / bits, mask = (1 << bits) - 1;
-    for (int i = 0; i < n; i++) {
-        const int byte = i / (run * per) * run + i % run, shift = i / run % per * bits;
-        code[i] |= (uint8_t)((plane[byte] >> shift & mask) << at);
+// Bytes are handled 8 or 4 at a time as one integer; a field never leaves its byte, so shifts carry nothing across.
+static const uint64_t each_byte = 0x0101010101010101u;
+
+// code[i] |= (bits of a file plane) << at, n codes
+static void read_file_plane(uint8_t *code, int n, const uint8_t *plane, int bits, int run, int at) {
+    const int per = 8 / bits;
+    const uint64_t mask = each_byte * ((1u << bits) - 1);
+    for (int i = 0; i < n; i += 8) {
+        uint64_t field, codes;
+        if (run == 1) { // one byte holds the bits of 8 codes: bit b to byte b
+            field = ((plane[i / 8] * each_byte & 0x8040201008040201u) + each_byte * 0x7f) >> 7 & each_byte;
+        } else {
+            memcpy(&field, plane + i / (run * per) * run + i % run, 8);
+            field = field >> (i / run % per * bits) & mask;
+        }
+        memcpy(&codes, code + i, 8);
+        codes |= field << at;
+        memcpy(code + i, &codes, 8);
     }
 }
 
-ALWAYS_INLINE void read_source(quant_format f, source_layout s, quant_levels *out, const uint8_t *block) {
+static void read_source(quant_format f, const source_layout *s, quant_levels *out, const uint8_t *block) {
     memset(out, 0, sizeof *out);
-    out->d = read16(block + s.d_at);
-    if (f.min != QUANT_MIN_NONE) out->m = read16(block + s.m_at);
-    read_scales(out, block, s.scales_at, s.scales);
-    read_plane(out->code, f.block, block + s.low_at, f.low_bits, s.low_run, 0);
-    if (f.high_bits) read_plane(out->code, f.block, block + s.high_at, f.high_bits, s.high_run, f.low_bits);
+    out->d = read16(block + s->d_at);
+    if (f.min != QUANT_MIN_NONE) out->m = read16(block + s->m_at);
+    read_scales(out, block, s->scales_at, s->scales);
+    read_file_plane(out->code, f.block, block + s->low_at, f.low_bits, s->low_run, 0);
+    if (f.high_bits) read_file_plane(out->code, f.block, block + s->high_at, f.high_bits, s->high_run, f.low_bits);
 }
 
-// Where element i of a chunk lies in a packed plane of output j.
-ALWAYS_INLINE int plane_byte(int bits, int i, int j) { return i / 4 / (8 / bits) * QUANT_VECTOR + 4 * j + i % 4; }
-ALWAYS_INLINE int plane_shift(int bits, int i) { return i / 4 % (8 / bits) * bits; }
+// One chunk of output j, in a packed plane: its field is bits [at, at + bits) of the codes.
+static void write_plane(uint8_t *plane, int j, const uint8_t *code, int bits, int at) {
+    const uint32_t mask = (uint32_t)each_byte * ((1u << bits) - 1);
+    for (int v = 0; v < bits; v++) {
+        uint32_t word = 0;
+        for (int shift = 0; shift < 8; shift += bits, code += 4) {
+            uint32_t four;
+            memcpy(&four, code, 4);
+            word |= (four >> at & mask) << shift;
+        }
+        memcpy(plane + v * QUANT_VECTOR + 4 * j, &word, 4);
+    }
+}
 
-ALWAYS_INLINE void write_levels(quant_format f, uint8_t *block, int j, const quant_levels *v) {
+static void read_plane(uint8_t *code, const uint8_t *plane, int j, int bits, int at) {
+    const uint32_t mask = (uint32_t)each_byte * ((1u << bits) - 1);
+    for (int v = 0; v < bits; v++) {
+        uint32_t word, four;
+        memcpy(&word, plane + v * QUANT_VECTOR + 4 * j, 4);
+        for (int shift = 0; shift < 8; shift += bits, code += 4) {
+            memcpy(&four, code, 4);
+            four |= (word >> shift & mask) << at;
+            memcpy(code, &four, 4);
+        }
+    }
+}
+
+static void write_levels(quant_format f, uint8_t *block, int j, const quant_levels *v) {
     memcpy(block + 2 * j, &v->d, 2);
     if (f.min != QUANT_MIN_NONE) memcpy(block + 32 + 2 * j, &v->m, 2);
     for (int s = 0; s < f.n_sub; s++) {
@@ -109,14 +142,8 @@ ALWAYS_INLINE void write_levels(quant_format f, uint8_t *block, int j, const qua
     }
     uint8_t *low = block + quant_codes_at(f);
     for (int c = 0; c < f.block; c += QUANT_CHUNK, low += quant_chunk_bytes(f)) {
-        uint8_t *high = low + quant_plane_bytes(f.low_bits);
-        for (int i = 0; i < QUANT_CHUNK; i++) {
-            const int code = v->code[c + i];
-            low[plane_byte(f.low_bits, i, j)] |=
-                (uint8_t)((code & ((1 << f.low_bits) - 1)) << plane_shift(f.low_bits, i));
-            if (f.high_bits)
-                high[plane_byte(f.high_bits, i, j)] |= (uint8_t)(code >> f.low_bits << plane_shift(f.high_bits, i));
-        }
+        write_plane(low, j, v->code + c, f.low_bits, 0);
+        if (f.high_bits) write_plane(low + quant_plane_bytes(f.low_bits), j, v->code + c, f.high_bits, f.low_bits);
     }
 }
 
@@ -133,14 +160,8 @@ void quant_read_levels(quant_format f, quant_levels *out, const void *packed, in
     }
     const uint8_t *low = block + quant_codes_at(f);
     for (int c = 0; c < f.block; c += QUANT_CHUNK, low += quant_chunk_bytes(f)) {
-        const uint8_t *high = low + quant_plane_bytes(f.low_bits);
-        for (int i = 0; i < QUANT_CHUNK; i++) {
-            int code = low[plane_byte(f.low_bits, i, j)] >> plane_shift(f.low_bits, i) & ((1 << f.low_bits) - 1);
-            if (f.high_bits)
-                code |= (high[plane_byte(f.high_bits, i, j)] >> plane_shift(f.high_bits, i) & ((1 << f.high_bits) - 1))
-                        << f.low_bits;
-            out->code[c + i] = (uint8_t)code;
-        }
+        read_plane(out->code + c, low, j, f.low_bits, 0);
+        if (f.high_bits) read_plane(out->code + c, low + quant_plane_bytes(f.low_bits), j, f.high_bits, f.low_bits);
     }
 }
 
@@ -155,27 +176,26 @@ int64_t quant_x_row_bytes(dtype type, int64_t k) {
                                              : k / 256 * (int64_t)sizeof(quant_block256);
 }
 
-ALWAYS_INLINE void pack_rows(dtype type, quant_format f, source_layout s, uint8_t *panel, const uint8_t *rows,
-                             int64_t row_bytes, int n_rows, int64_t n_blocks) {
-    const int source_bytes = dtype_get(type)->block_bytes;
-    for (int64_t b = 0; b < n_blocks; b++)
-        for (int j = 0; j < n_rows; j++) {
-            quant_levels levels;
-            read_source(f, s, &levels, rows + j * row_bytes + b * source_bytes);
-            write_levels(f, panel + b * quant_block_bytes(f), j, &levels);
-        }
-}
-
-void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
-    static const source_layout source[DTYPE_COUNT] = {
+static const source_layout *source_layout_of(dtype type) {
+    static const source_layout table[DTYPE_COUNT] = {
 #define SOURCE_ROW(name, ...) [DTYPE_##name] = {__VA_ARGS__},
         SOURCE_LIST(SOURCE_ROW)
 #undef SOURCE_ROW
     };
+    return &table[type];
+}
+
+void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
     assert(n_rows >= 0 && n_rows <= PANEL);
     const quant_format f = quant_format_of(type);
+    const int file_bytes = dtype_get(type)->block_bytes;
     memset(panel, 0, (size_t)quant_panel_bytes(type, k));
-    pack_rows(type, f, source[type], panel, rows, row_bytes, n_rows, k / f.block);
+    for (int64_t b = 0; b < k / f.block; b++)
+        for (int j = 0; j < n_rows; j++) {
+            quant_levels levels;
+            read_source(f, source_layout_of(type), &levels, (const uint8_t *)rows + j * row_bytes + b * file_bytes);
+            write_levels(f, (uint8_t *)panel + b * quant_block_bytes(f), j, &levels);
+        }
 }
 
 // The file formats' own formula, one rounding per operation as dtype's to_f32 has it.

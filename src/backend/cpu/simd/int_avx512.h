@@ -17,7 +17,7 @@ INLINE vi vi_set32(int v) { return _mm512_set1_epi32(v); }
 INLINE vi vi_set16(int v) { return _mm512_set1_epi16((short)v); }
 INLINE vi vi_set8(int v) { return _mm512_set1_epi8((char)v); }
 INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
-INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+INLINE vi vi_and_or(vi a, vi mask, vi c) { return _mm512_ternarylogic_epi32(a, mask, c, 0xea); } // (a & mask) | c
 INLINE vi vi_add16(vi a, vi b) { return _mm512_add_epi16(a, b); }
 INLINE vi vi_add32(vi a, vi b) { return _mm512_add_epi32(a, b); }
 INLINE vi vi_sub32(vi a, vi b) { return _mm512_sub_epi32(a, b); }

@@ -7,6 +7,13 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/quant_panels.h"
 
+// Unrolls the loop that follows; its bounds are constants of the instance, so that its arrays become registers.
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 enum {
     UNITS = PANEL / LANES, // vectors per panel
     GROUPS = 8,            // of 4 k in a chunk
@@ -43,14 +50,13 @@ INLINE vi shift_right(vi v, int n) {
     }
 }
 
-// Bits of group g of a plane, moved to bit `at` of their bytes.
-INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at) {
+// Bits of group g of a plane, moved to bit `at` of their bytes, over the bits in `under`.
+INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at, vi under) {
     const int per = 8 / bits;
     const uint8_t *at_vector = plane + g / per * QUANT_VECTOR;
     if (g % per == 0) __builtin_prefetch(at_vector + PREFETCH);
     const vi v = vi_load(at_vector);
-    if (bits == 8) return v;
-    return vi_and(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at));
+    return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
 }
 
 // Weights of one group: unsigned codes, or signed bytes as magnitude and (in `sign`) themselves.
@@ -59,8 +65,8 @@ typedef struct group {
 } group;
 
 INLINE group unpack_group(quant_format f, const uint8_t *chunk, int g) {
-    vi w = plane_group(chunk, f.low_bits, g, 0);
-    if (f.high_bits) w = vi_or(w, plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits));
+    vi w = plane_group(chunk, f.low_bits, g, 0, vi_zero());
+    if (f.high_bits) w = plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits, w);
     if (f.is_table) w = vi_lookup(iq4_table, w);
     return f.is_signed ? (group){vi_abs8(w), w} : (group){w, w};
 }
@@ -72,8 +78,7 @@ INLINE vi dot4(quant_format f, group w, vi x) { return vi_maddubs(w.w, f.is_sign
 INLINE vi dot_step(quant_format f, vi sum, const group *w, const int8_t *x, vi scale) {
     const int chain = chain_length(f), n = step_groups(f);
     vi s = vi_zero();
-#pragma GCC unroll 8
-    for (int g = 0; g < n; g++) {
+    UNROLL for (int g = 0; g < n; g++) {
         int32_t four;
         memcpy(&four, x + 4 * g, 4);
         const vi product = dot4(f, w[g], vi_set32(four));
@@ -116,18 +121,16 @@ INLINE void chunk_rows(quant_format f, const uint8_t *block, int lane, int c, co
     const int64_t q_at = (f.block == 32 ? offsetof(quant_block32, q) : offsetof(quant_block256, q)) + 32 * c;
     const chunk_scales scales = read_scales(f, block, lane, c);
     const int n = step_groups(f);
-#pragma GCC unroll 2
-    for (int g0 = 0; g0 < GROUPS; g0 += n) {
+    UNROLL for (int g0 = 0; g0 < GROUPS; g0 += n) {
         group w[GROUPS];
-#pragma GCC unroll 8
-        for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++)
-            isum[r] = dot_step(f, isum[r], w, (const int8_t *)(x + r * x_stride + q_at + 4 * g0), scales.half[g0 / 4]);
+        UNROLL for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
+        UNROLL for (int r = 0; r < n_rows; r++) {
+            const int8_t *q = (const int8_t *)(x + r * x_stride + q_at + 4 * g0);
+            isum[r] = dot_step(f, isum[r], w, q, scales.half[g0 / 4]);
+        }
     }
     if (!has_sums(f)) return;
-#pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) {
+    UNROLL for (int r = 0; r < n_rows; r++) {
         const quant_block256 *xb = (const quant_block256 *)(x + r * x_stride);
         int32_t two;
         memcpy(&two, xb->sum16 + 2 * c, 4);
@@ -139,8 +142,7 @@ INLINE void chunk_rows(quant_format f, const uint8_t *block, int lane, int c, co
 INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const char *x, int64_t x_stride, int n_rows,
                        vf *acc) {
     vi isum[TILE_ROWS], msum[TILE_ROWS];
-#pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) {
+    UNROLL for (int r = 0; r < n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(x + r * x_stride);
         isum[r] = f.block == 32 && f.offset ? vi_set32(-f.offset * x32->sum) : vi_zero();
         msum[r] = vi_zero();
@@ -148,8 +150,7 @@ INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const cha
     for (int c = 0; c < f.block / QUANT_CHUNK; c++) chunk_rows(f, block, lane, c, x, x_stride, n_rows, isum, msum);
     const vf d = vf_load_f16(block + 2 * lane);
     const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(block + 32 + 2 * lane);
-#pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) {
+    UNROLL for (int r = 0; r < n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(x + r * x_stride);
         const vf dx = vf_set(x32->d); // d comes first in both kinds of block
         if (f.n_sub && f.offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(f.offset)));
@@ -165,22 +166,19 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
     vf acc[DECODE_UNITS][TILE_ROWS];
     float *out = t->acc + row * t->acc_stride + unit * LANES;
     const char *x = (const char *)t->x + row * t->x_stride;
-#pragma GCC unroll 8
-    for (int u = 0; u < n_units; u++)
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
+    UNROLL for (int u = 0; u < n_units; u++) {
+        UNROLL for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
+    }
     for (int64_t b = t->k0 / f.block; b < t->k1 / f.block; b++) {
-#pragma GCC unroll 8
-        for (int u = 0; u < n_units; u++) {
+        UNROLL for (int u = 0; u < n_units; u++) {
             const uint8_t *panel = (const uint8_t *)t->w + (unit + u) / UNITS * t->panel_stride;
             block_rows(f, panel + b * quant_block_bytes(f), (unit + u) % UNITS * LANES, x + b * x_block, t->x_stride,
                        n_rows, acc[u]);
         }
     }
-#pragma GCC unroll 8
-    for (int u = 0; u < n_units; u++)
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) vf_store(out + r * t->acc_stride + u * LANES, acc[u][r]);
+    UNROLL for (int u = 0; u < n_units; u++) {
+        UNROLL for (int r = 0; r < n_rows; r++) vf_store(out + r * t->acc_stride + u * LANES, acc[u][r]);
+    }
 }
 
 // One row streams several vectors of weights at once; more rows take one vector after the other, as many rows at a time as
