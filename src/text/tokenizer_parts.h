@@ -38,6 +38,7 @@ struct tokenizer {
     arena memory;
     vocab_token *tokens; // owned, n_tokens entries
     int n_tokens, tokens_cap;
+    int32_t last_joined; // while merges are added
     map by_spelling;
     map by_bytes; // vocabulary entries; filled where the file ignores merges for whole pieces
     bool whole_pieces;
