@@ -21,7 +21,7 @@ typedef struct checkpoint_tensor {
     dtype type;
     int n_dims;         // 1..4
     int64_t dim[4];     // outermost first
-    const void *data;   // whole tensor, contiguous
+    const void *data;   // whole tensor, contiguous; GGUF: at a multiple of 8, safetensors: at any address
     uint64_t n_bytes;
     int file;           // which of the checkpoint's files, for messages
 } checkpoint_tensor;
