@@ -1,19 +1,5 @@
 #include "text/tokenizer_parts.h"
 
-const char *json_kind(const json_t *v) {
-    if (!v) return "absent";
-    switch (json_typeof(v)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "an array";
-    case JSON_STRING: return "a string";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a number";
-    case JSON_TRUE:
-    case JSON_FALSE: return "true or false";
-    default: return "null";
-    }
-}
-
 // The field, or NULL where it is absent or null; `o` is an object.
 static const json_t *field(const json_t *o, const char *key) {
     const json_t *v = json_object_get(o, key);

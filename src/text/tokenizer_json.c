@@ -178,6 +178,9 @@ static status parse(str text, const char *name, json_t **out, error *err) {
     json_error_t why;
     *out = json_loadb(text.data, text.len, JSON_ALLOW_NUL, &why);
     if (!*out) {
+        for (char *p = why.text; *p; p++) { // jansson quotes the text, which may hold anything
+            if ((unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = '?';
+        }
         return error_set(err, STATUS_BAD_FILE, "%s is not valid JSON: line %d, column %d: %s", name, why.line,
                          why.column, why.text);
     }
