@@ -1,71 +1,86 @@
 // tokenizer.json: the model (vocabulary and merges) and the added tokens. The rest of the file: tokenizer_pipeline.c.
+#include <string.h>
+
+#include "text/json_reader.h"
 #include "text/tokenizer_parts.h"
 
-static status no_tokens(const char *what, error *err) {
-    return error_set(err, STATUS_BAD_FILE, "tokenizer.json: %s is missing or not of the right kind", what);
+// tokenizer.json in two parts.
+typedef struct token_file {
+    str vocab, merges; // as spelled in the text; empty: absent
+    json_t *rest;      // all else; the two are empty there
+} token_file;
+
+static status missing(const char *what, error *err) {
+    return error_set(err, STATUS_BAD_FILE, "tokenizer.json: %s is missing", what);
 }
 
-static status read_vocab(tokenizer *t, const json_t *model, error *err) {
-    const json_t *vocab;
-    TRY(json_field_object(model, "tokenizer.json: model", "vocab", &vocab, err));
-    if (!vocab) return no_tokens("model.vocab (an object of token to id)", err);
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)vocab, key, value) {
-        if (!json_is_integer(value)) {
-            return error_set(err, STATUS_BAD_FILE,
-                             "tokenizer.json: model.vocab[\"%s\"] must be an integer, but it is %s", key,
-                             json_kind(value));
+static status damaged(const json_reader *r, const char *what, size_t i, const char *expected, error *err) {
+    size_t n = r->text.len - r->at < 40 ? r->text.len - r->at : 40;
+    return error_set(err, STATUS_BAD_FILE, "tokenizer.json: entry %zu of model.%s must be %s; it goes on with: %.*s", i,
+                     what, expected, (int)n, r->text.data + r->at);
+}
+
+static status read_vocab(tokenizer *t, str text, error *err) {
+    if (text.len == 0) return missing("model.vocab (an object)", err);
+    json_reader r = {.text = text};
+    status st = STATUS_OK;
+    if (!json_take(&r, '{')) return error_set(err, STATUS_BAD_FILE, "tokenizer.json: model.vocab must be an object");
+    for (size_t i = 0; st == STATUS_OK && !(i == 0 && json_take(&r, '}')); i++) {
+        str token;
+        int64_t id;
+        if (!json_take_string(&r, &token) || !json_take(&r, ':') || !json_take_int(&r, &id)) {
+            st = damaged(&r, "vocab", i, "\"token\": id", err);
+            break;
         }
-        TRY(tokenizer_set_token(t, json_integer_value(value), str_from(key), TOKEN_NORMAL, err));
+        st = tokenizer_set_token(t, id, token, TOKEN_NORMAL, err);
+        if (st != STATUS_OK || json_take(&r, '}')) break;
+        if (!json_take(&r, ',')) st = damaged(&r, "vocab", i, "followed by a comma", err);
     }
-    return STATUS_OK;
+    json_reader_deinit(&r);
+    return st;
 }
 
 // The two halves of a merge: "left right", or an array of two strings.
-static status merge_halves(const json_t *merge, size_t i, str *left, str *right, error *err) {
-    if (json_is_string(merge)) {
-        str s = {json_string_value(merge), json_string_length(merge)};
-        ptrdiff_t space = str_find(s, STR(" "), 0);
-        *left = (str){s.data, space < 0 ? 0 : (size_t)space};
-        *right = (str){s.data + space + 1, s.len - (size_t)(space + 1)};
-        if (space > 0 && right->len > 0 && str_find(*right, STR(" "), 0) < 0) return STATUS_OK;
-    } else if (json_is_array(merge) && json_array_size(merge) == 2) {
-        const json_t *l = json_array_get(merge, 0), *r = json_array_get(merge, 1);
-        if (json_is_string(l) && json_is_string(r)) {
-            *left = (str){json_string_value(l), json_string_length(l)};
-            *right = (str){json_string_value(r), json_string_length(r)};
-            return STATUS_OK;
-        }
+static bool merge_halves(json_reader *r, str *left, str *right) {
+    if (json_take(r, '[')) {
+        return json_take_string(r, left) && json_take(r, ',') && json_take_string(r, right) && json_take(r, ']');
     }
-    return error_set(err, STATUS_BAD_FILE, "tokenizer.json: model.merges[%zu] must be \"left right\" or two strings",
-                     i);
+    str both;
+    if (!json_take_string(r, &both)) return false;
+    ptrdiff_t space = str_find(both, STR(" "), 0);
+    if (space <= 0) return false;
+    *left = (str){both.data, (size_t)space};
+    *right = (str){both.data + space + 1, both.len - (size_t)space - 1};
+    return right->len > 0 && (str_find(*right, STR(" "), 0) < 0 || str_is(*left, "#version:"));
 }
 
-static status read_merges(tokenizer *t, const json_t *model, error *err) {
-    const json_t *merges;
-    TRY(json_field_array(model, "tokenizer.json: model", "merges", &merges, err));
-    if (!merges) return no_tokens("model.merges (an array)", err);
-    size_t n = json_array_size(merges);
-    if (n > INT32_MAX) return no_tokens("model.merges (too many)", err);
-    if (!bpe_reserve(&t->bpe, n)) return error_no_memory(err, n * sizeof(bpe_pair));
+static status read_merge(tokenizer *t, json_reader *r, size_t i, strbuf *joined, error *err) {
+    str left, right;
+    if (i > INT32_MAX || !merge_halves(r, &left, &right)) {
+        return damaged(r, "merges", i, "\"left right\" or two strings", err);
+    }
+    if (i == 0 && str_is(left, "#version:")) return STATUS_OK; // the first line of an old merges.txt
+    strbuf_clear(joined);
+    strbuf_add(joined, left);
+    strbuf_add(joined, right);
+    if (joined->failed) return error_no_memory(err, left.len + right.len);
+    return tokenizer_merge(t, left, right, strbuf_str(joined), (uint32_t)i, err);
+}
+
+static status read_merges(tokenizer *t, str text, error *err) {
+    if (text.len == 0) return missing("model.merges (an array)", err);
+    json_reader r = {.text = text};
+    if (!json_take(&r, '[')) return error_set(err, STATUS_BAD_FILE, "tokenizer.json: model.merges must be an array");
+    if (!bpe_reserve(&t->bpe, (size_t)t->n_tokens)) return error_no_memory(err, (size_t)t->n_tokens * sizeof(bpe_pair));
     strbuf joined = {0};
     status st = STATUS_OK;
-    for (size_t i = 0; i < n && st == STATUS_OK; i++) {
-        const json_t *merge = json_array_get(merges, i);
-        str left, right;
-        if (i == 0 && json_is_string(merge) && str_starts(str_from(json_string_value(merge)), STR("#version")))
-            continue;
-        st = merge_halves(merge, i, &left, &right, err);
-        if (st != STATUS_OK) break;
-        strbuf_clear(&joined);
-        strbuf_add(&joined, left);
-        strbuf_add(&joined, right);
-        st = joined.failed ? error_no_memory(err, left.len + right.len)
-                           : tokenizer_merge(t, left, right, strbuf_str(&joined), (uint32_t)i, err);
-        if (st == STATUS_BAD_FILE) error_prefix(err, st, "tokenizer.json");
+    for (size_t i = 0; st == STATUS_OK && !(i == 0 && json_take(&r, ']')); i++) {
+        st = read_merge(t, &r, i, &joined, err);
+        if (st != STATUS_OK || json_take(&r, ']')) break;
+        if (!json_take(&r, ',')) st = damaged(&r, "merges", i, "followed by a comma", err);
     }
     strbuf_deinit(&joined);
+    json_reader_deinit(&r);
     return st;
 }
 
@@ -102,16 +117,16 @@ static status check_options(const json_t *model, error *err) {
     return STATUS_OK;
 }
 
-static status read_model(tokenizer *t, const json_t *root, error *err) {
+static status read_model(tokenizer *t, const token_file *file, error *err) {
     static const char where[] = "tokenizer.json: model";
     const json_t *model;
-    TRY(json_field_object(root, "tokenizer.json", "model", &model, err));
-    if (!model) return no_tokens("model (an object)", err);
+    TRY(json_field_object(file->rest, "tokenizer.json", "model", &model, err));
+    if (!model) return missing("model (an object)", err);
     TRY(check_options(model, err));
     TRY(json_field_bool(model, where, "ignore_merges", false, &t->whole_pieces, err));
     TRY(json_field_bool(model, where, "fuse_unk", false, &t->bpe.fuse_unknown, err));
-    TRY(read_vocab(t, model, err));
-    TRY(read_merges(t, model, err));
+    TRY(read_vocab(t, file->vocab, err));
+    TRY(read_merges(t, file->merges, err));
     str unknown;
     TRY(json_field_str(model, where, "unk_token", &unknown, err));
     if (unknown.len) {
@@ -163,6 +178,9 @@ static status parse(str text, const char *name, json_t **out, error *err) {
     json_error_t why;
     *out = json_loadb(text.data, text.len, JSON_ALLOW_NUL, &why);
     if (!*out) {
+        for (char *p = why.text; *p; p++) { // jansson quotes the text, which may hold anything
+            if ((unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = '?';
+        }
         return error_set(err, STATUS_BAD_FILE, "%s is not valid JSON: line %d, column %d: %s", name, why.line,
                          why.column, why.text);
     }
@@ -170,11 +188,49 @@ static status parse(str text, const char *name, json_t **out, error *err) {
     return error_set(err, STATUS_BAD_FILE, "%s must be an object, but it is %s", name, json_kind(*out));
 }
 
-static status build(tokenizer *t, const json_t *root, const json_t *config, const json_t *special_map,
+// Takes `part` out of `text`, which it lies in, and puts `instead` in its place.
+static void copy_without(strbuf *out, str *text, str part, str instead) {
+    size_t before = (size_t)(part.data - text->data);
+    strbuf_add(out, (str){text->data, before});
+    strbuf_add(out, instead);
+    *text = (str){part.data + part.len, text->len - before - part.len};
+}
+
+static status open_token_file(token_file *f, str text, error *err) {
+    *f = (token_file){0};
+    if (text.len == 0) return error_set(err, STATUS_BAD_FILE, "tokenizer.json is empty");
+    size_t start = 0;
+    while (start < text.len && strchr(" \t\r\n", text.data[start])) start++;
+    str root = {text.data + start, text.len - start}, model = {0};
+    if (json_member(root, STR("model"), &model)) {
+        if (!json_member(model, STR("vocab"), &f->vocab)) f->vocab = (str){0};
+        if (!json_member(model, STR("merges"), &f->merges)) f->merges = (str){0};
+    }
+    strbuf rest = {0};
+    str left = text;
+    bool vocab_first = (uintptr_t)f->vocab.data < (uintptr_t)f->merges.data;
+    for (int i = 0; i < 2; i++) {
+        bool vocab = (i == 0) == vocab_first;
+        str part = vocab ? f->vocab : f->merges;
+        if (part.len) copy_without(&rest, &left, part, vocab ? STR("{}") : STR("[]"));
+    }
+    strbuf_add(&rest, left);
+    status st =
+        rest.failed ? error_no_memory(err, text.len) : parse(strbuf_str(&rest), "tokenizer.json", &f->rest, NULL);
+    if (st == STATUS_BAD_FILE) { // again for the message, whose line should be that of the file
+        json_decref(f->rest);
+        st = parse(text, "tokenizer.json", &f->rest, err);
+        if (st == STATUS_OK) st = error_set(err, STATUS_BAD_FILE, "tokenizer.json: model is damaged");
+    }
+    strbuf_deinit(&rest);
+    return st;
+}
+
+static status build(tokenizer *t, const token_file *file, const json_t *config, const json_t *special_map,
                     str chat_template, error *err) {
-    TRY(read_model(t, root, err));
-    TRY(read_added_tokens(t, root, err));
-    TRY(tokenizer_read_pipeline(t, root, err));
+    TRY(read_model(t, file, err));
+    TRY(read_added_tokens(t, file->rest, err));
+    TRY(tokenizer_read_pipeline(t, file->rest, err));
     TRY(tokenizer_read_config(t, config, special_map, err));
     if (chat_template.len) t->chat_template = chat_template; // the file of its own wins, as in transformers
     return tokenizer_finish(t, err);
@@ -182,15 +238,15 @@ static status build(tokenizer *t, const json_t *root, const json_t *config, cons
 
 status tokenizer_from_files(tokenizer **out, const tokenizer_files *files, error *err) {
     *out = NULL;
-    json_t *root = NULL, *config = NULL, *special_map = NULL;
+    token_file file = {0};
+    json_t *config = NULL, *special_map = NULL;
     tokenizer *t = NULL;
-    status st = parse(files->tokenizer_json, "tokenizer.json", &root, err);
-    if (st == STATUS_OK && !root) st = error_set(err, STATUS_BAD_FILE, "tokenizer.json is empty");
+    status st = open_token_file(&file, files->tokenizer_json, err);
     if (st == STATUS_OK) st = parse(files->tokenizer_config, "tokenizer_config.json", &config, err);
     if (st == STATUS_OK) st = parse(files->special_tokens_map, "special_tokens_map.json", &special_map, err);
     if (st == STATUS_OK) st = tokenizer_new(&t, err);
-    if (st == STATUS_OK) st = build(t, root, config, special_map, files->chat_template, err);
-    json_decref(root);
+    if (st == STATUS_OK) st = build(t, &file, config, special_map, files->chat_template, err);
+    json_decref(file.rest);
     json_decref(config);
     json_decref(special_map);
     if (st != STATUS_OK) {

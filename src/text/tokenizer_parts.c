@@ -102,12 +102,22 @@ status tokenizer_set_token(tokenizer *t, int64_t id, str spelled, token_kind kin
     return STATUS_OK;
 }
 
+// The id of a merge's result. Most files number results in the order of the merges, so the one after the last is tried first.
+static bool find_joined(tokenizer *t, str joined, int64_t *id) {
+    int32_t next = t->last_joined + 1;
+    bool hit = next < t->n_tokens && t->tokens[next].kind == TOKEN_NORMAL && str_eq(t->tokens[next].spelled, joined);
+    *id = next;
+    if (!hit && !map_get(&t->by_spelling, joined, id)) return false;
+    t->last_joined = (int32_t)*id;
+    return true;
+}
+
 status tokenizer_merge(tokenizer *t, str left, str right, str joined, uint32_t rank, error *err) {
     int64_t l, r, j;
-    str missing = !map_get(&t->by_spelling, left, &l)     ? left
-                  : !map_get(&t->by_spelling, right, &r)  ? right
-                  : !map_get(&t->by_spelling, joined, &j) ? joined
-                                                          : (str){0};
+    str missing = !map_get(&t->by_spelling, left, &l)    ? left
+                  : !map_get(&t->by_spelling, right, &r) ? right
+                  : !find_joined(t, joined, &j)          ? joined
+                                                         : (str){0};
     if (missing.data) {
         return error_set(err, STATUS_BAD_FILE,
                          "merge %u (\"%.*s\" and \"%.*s\") needs the token \"%.*s\", which the vocabulary lacks", rank,

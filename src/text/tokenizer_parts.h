@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/map.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -39,6 +40,7 @@ struct tokenizer {
     arena memory;
     vocab_token *tokens; // owned, n_tokens entries
     int n_tokens, tokens_cap;
+    int32_t last_joined; // while merges are added
     map by_spelling;
     map by_bytes; // vocabulary entries; filled where the file ignores merges for whole pieces
     bool whole_pieces;
@@ -77,7 +79,7 @@ status tokenizer_read_config(tokenizer *t, const json_t *config, const json_t *s
 status tokenizer_read_added(tokenizer *t, const json_t *entry, const char *where, int64_t id, error *err);
 
 // Typed fields of a JSON object. `where` names the object in messages ("tokenizer.json: model"). Absent or null: the fallback,
-// an empty string, NULL.
+// an empty string, NULL. Other than base/json.h's, these know strings with zero bytes, arrays and objects.
 status json_field_bool(const json_t *o, const char *where, const char *key, bool fallback, bool *out, error *err);
 status json_field_int(const json_t *o, const char *where, const char *key, int64_t fallback, int64_t *out, error *err);
 status json_field_str(const json_t *o, const char *where, const char *key, str *out, error *err);

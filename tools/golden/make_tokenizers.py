@@ -4,7 +4,7 @@ tokenizers does with nasty texts. Seeded: running it again gives the same files.
 
     python tools/golden/make_tokenizers.py [FAMILY...]
 
-Per family: tokenizer.json, tokenizer_config.json, cases.json. A case holds text; ids (special tokens parsed, nothing added); raw
+Per family: tokenizer.json, tokenizer_config.json, cases.json, and the same as tokenizer.gguf. A case holds text; ids (special tokens parsed, nothing added); raw
 (special tokens not parsed; absent: as ids); added (with what the post-processor adds; absent: as ids); decoded and skipped (ids
 back to text, with and without special tokens; absent: the text).
 """
@@ -14,6 +14,7 @@ import random
 import sys
 import unicodedata
 
+import gguf
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -184,12 +185,44 @@ def train(name):
     return tok, text, config
 
 
+PRE = {"qwen2": "qwen2", "qwen35": "qwen35", "llama3": "llama-bpe", "smollm2": "smollm", "deepseek": "deepseek-v3"}
+
+
+def write_gguf(name, tok, config, path):
+    """The same tokenizer as llama.cpp's converter stores it: kinds of tokens, merges, and unused entries as padding."""
+    writer = gguf.GGUFWriter(path, "qwen2")
+    n = tok.get_vocab_size()
+    kinds = {i: 3 if t.special else 4 for i, t in tok.get_added_tokens_decoder().items()}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(PRE[name])
+    writer.add_token_list([tok.id_to_token(i) for i in range(n)] + [f"[PAD{n}]", f"[PAD{n + 1}]"])
+    writer.add_token_types([kinds.get(i, 1) for i in range(n)] + [5, 5])
+    writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in json.loads(tok.to_str())["model"]["merges"]])
+
+    def id_of(key):
+        v = config.get(key)
+        return tok.token_to_id(v["content"] if isinstance(v, dict) else v) if v else None
+    if id_of("bos_token") is not None:
+        writer.add_bos_token_id(id_of("bos_token"))
+    writer.add_eos_token_id(id_of("eos_token"))
+    if "add_bos_token" in config:
+        writer.add_add_bos_token(config["add_bos_token"])
+    if "chat_template" in config and isinstance(config["chat_template"], str):
+        writer.add_chat_template(config["chat_template"])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def make(name):
     tok, text, config = train(name)
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":")) + "\n")
     (folder / "tokenizer_config.json").write_text(json.dumps(config, ensure_ascii=False, indent=1) + "\n")
+    if name in PRE:
+        write_gguf(name, tok, config, folder / "tokenizer.gguf")
     whole = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **{
         k: (v["content"] if isinstance(v, dict) and "content" in v else v) for k, v in config.items()
         if k not in ("chat_template", "added_tokens_decoder")})
