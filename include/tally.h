@@ -104,6 +104,7 @@ typedef struct tally_engine_options { // all zero: defaults
     int context;               // positions of the longest sequence; 0: the model's maximum, or less if memory is short
     int64_t cache_positions;   // positions of all sequences together; 0: `context`
     int step_rows;             // rows computed in one step at most (chunk of prefill); 0: 512
+    int logit_rows;            // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
     bool no_mmap;              // read files into memory instead of mapping them
     bool no_fuse;              // run the operation list as the model wrote it, without passes (results are the same)

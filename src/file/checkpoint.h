@@ -50,7 +50,8 @@ const checkpoint_tensor *checkpoint_tensor_at(const checkpoint *ck, int i);
 const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name); // NULL: no such tensor
 const char *checkpoint_file_name(const checkpoint *ck, int file);
 uint64_t checkpoint_n_bytes(const checkpoint *ck); // all tensors
-// Says that the tensor's pages are not needed any more, so the kernel may drop them from memory.
-void checkpoint_drop_pages(const checkpoint *ck, const checkpoint_tensor *t);
+// Says that these bytes of tensor data are not needed for now, so the kernel may drop their pages from memory (they are read
+// again from the file if someone does need them).
+void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes);
 
 #endif

@@ -21,10 +21,11 @@ void pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, in
 // Reads one packed row back as numbers (the embedding of a tied head, tests): row j (0..15) of a panel to dst[k].
 void unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k);
 
-// The quantised part of the three above, in quant_panels.c.
+// The quantised part of the above and below, in quant_panels.c.
 int64_t quant_panel_bytes(dtype type, int64_t k);
 void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k);
 void quant_unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k);
+int64_t quant_x_row_bytes(dtype type, int64_t k);
 
 // Bytes of an activation row of k numbers as the type's tile wants it: 4k for float types, quantised blocks otherwise.
 int64_t pack_x_row_bytes(dtype type, int64_t k);

@@ -1,0 +1,19 @@
+// Storing one position into the key and value cache: attention_kernels.store_key and store_value, which all levels share.
+#ifndef TALLY_BACKEND_CPU_KV_STORE_H
+#define TALLY_BACKEND_CPU_KV_STORE_H
+
+#include <stdint.h>
+
+// A Q8_0 row: blocks of an f16 scale and 32 bytes.
+enum { KV_Q8_BLOCK = 32, KV_Q8_BLOCK_BYTES = 34 };
+
+void kv_store_key_f32(void *k_panel, int t, const float *key, int64_t d);
+void kv_store_key_f16(void *k_panel, int t, const float *key, int64_t d);
+void kv_store_key_bf16(void *k_panel, int t, const float *key, int64_t d);
+void kv_store_key_q8_0(void *k_panel, int t, const float *key, int64_t d);
+void kv_store_value_f32(void *v_row, const float *value, int64_t d);
+void kv_store_value_f16(void *v_row, const float *value, int64_t d);
+void kv_store_value_bf16(void *v_row, const float *value, int64_t d);
+void kv_store_value_q8_0(void *v_row, const float *value, int64_t d);
+
+#endif

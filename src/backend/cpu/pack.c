@@ -1,0 +1,63 @@
+#include "backend/cpu/pack.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "backend/cpu/kernels.h"
+
+static bool is_float(dtype type) { return type == DTYPE_F32 || type == DTYPE_F16 || type == DTYPE_BF16; }
+
+// The index of weight (k, j) in a panel of a float type.
+static int64_t place(dtype type, int64_t k, int j) {
+    return type == DTYPE_BF16 ? k / 2 * (2 * PANEL) + 2 * j + k % 2 : k * PANEL + j;
+}
+
+int64_t pack_panel_bytes(dtype type, int64_t k) {
+    if (!is_float(type)) return quant_panel_bytes(type, k);
+    if (type == DTYPE_F32) return k * PANEL * 4;
+    return (k + 1) / 2 * (2 * PANEL * 2); // 2 bytes each; odd k padded to whole cache lines
+}
+
+#define PACK_ROWS(number, type) \
+    for (int64_t i = 0; i < k; i++) { \
+        for (int j = 0; j < n_rows; j++) { \
+            number value; \
+            memcpy(&value, (const char *)rows + j * row_bytes + i * (int64_t)sizeof value, sizeof value); \
+            ((number *)panel)[place(type, i, j)] = value; \
+        } \
+    }
+
+void pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
+    assert(n_rows >= 0 && n_rows <= PANEL);
+    if (!is_float(type)) {
+        quant_pack_panel(type, panel, rows, row_bytes, n_rows, k);
+        return;
+    }
+    if (n_rows < PANEL || k % 2 != 0) memset(panel, 0, (size_t)pack_panel_bytes(type, k));
+    if (type == DTYPE_F32) {
+        PACK_ROWS(uint32_t, DTYPE_F32)
+    } else if (type == DTYPE_F16) {
+        PACK_ROWS(uint16_t, DTYPE_F16)
+    } else {
+        PACK_ROWS(uint16_t, DTYPE_BF16)
+    }
+}
+
+void unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k) {
+    if (!is_float(type)) {
+        quant_unpack_row(type, dst, panel, j, k);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++) {
+        int64_t at = place(type, i, j);
+        if (type == DTYPE_F32) {
+            dst[i] = ((const float *)panel)[at];
+        } else if (type == DTYPE_F16) {
+            dst[i] = f16_to_f32(((const uint16_t *)panel)[at]);
+        } else {
+            dst[i] = bf16_to_f32(((const uint16_t *)panel)[at]);
+        }
+    }
+}
+
+int64_t pack_x_row_bytes(dtype type, int64_t k) { return is_float(type) ? 4 * k : quant_x_row_bytes(type, k); }

@@ -1,0 +1,204 @@
+// The normative text of the float kernels: what every other level must equal bit for bit. Written to be read.
+//
+// Only numbers are normative: where a result is NaN, its sign and payload are whatever the processor gives.
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/kv_store.h"
+#include "base/elementary.h"
+
+// Element i of an array of a plain type, as f32.
+typedef float load_fn(const void *src, int64_t i);
+
+static float load_f32(const void *src, int64_t i) { return ((const float *)src)[i]; }
+static float load_f16(const void *src, int64_t i) { return f16_to_f32(((const uint16_t *)src)[i]); }
+static float load_bf16(const void *src, int64_t i) { return bf16_to_f32(((const uint16_t *)src)[i]); }
+
+// ---- matrix tiles: acc = fma(w, x, acc), k ascending ----
+
+// Where weight (k, j) of a panel is stored.
+typedef int64_t place_fn(int64_t k, int j);
+
+static int64_t place_plain(int64_t k, int j) { return k * PANEL + j; }
+static int64_t place_pairs(int64_t k, int j) { return k / 2 * (2 * PANEL) + 2 * j + k % 2; }
+
+static void tile_any(const matmul_tile *t, load_fn *load, place_fn *place) {
+    for (int r = 0; r < t->n_rows; r++) {
+        const float *x = (const float *)((const char *)t->x + r * t->x_stride);
+        for (int p = 0; p < t->n_panels; p++) {
+            const char *w = (const char *)t->w + p * t->panel_stride;
+            float *acc = t->acc + r * t->acc_stride + PANEL * p;
+            for (int64_t k = t->k0; k < t->k1; k++) {
+                for (int j = 0; j < PANEL; j++) acc[j] = fmaf(load(w, place(k, j)), x[k], acc[j]);
+            }
+        }
+    }
+}
+
+static void tile_f32(const matmul_tile *t) { tile_any(t, load_f32, place_plain); }
+static void tile_f16(const matmul_tile *t) { tile_any(t, load_f16, place_plain); }
+static void tile_bf16(const matmul_tile *t) { tile_any(t, load_bf16, place_pairs); }
+
+// ---- row operations ----
+
+// The sum of the 16 virtual lanes: halves of 8, 4, 2, 1. Overwrites lane[].
+static float lanes_sum(float *lane) {
+    for (int half = PANEL / 2; half >= 1; half /= 2) {
+        for (int j = 0; j < half; j++) lane[j] = lane[j] + lane[j + half];
+    }
+    return lane[0];
+}
+
+// The larger one, b where they are equal or a is NaN.
+static float larger(float a, float b) { return a > b ? a : b; }
+
+static bool rms_norm(float *y, const float *x, const float *w, int64_t n, float eps) {
+    float lane[PANEL] = {0};
+    for (int64_t i = 0; i < n; i++) lane[i % PANEL] = fmaf(x[i], x[i], lane[i % PANEL]);
+    float r = 1.0f / sqrtf(lanes_sum(lane) / (float)n + eps);
+    if (!(r > 0 && r < INFINITY)) return false;
+    for (int64_t i = 0; i < n; i++) y[i] = (x[i] * r) * w[i];
+    return true;
+}
+
+static void add(float *y, const float *a, const float *b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+
+static void swiglu(float *y, const float *g, const float *u, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = (g[i] / (1.0f + elementary_exp(-g[i]))) * u[i];
+}
+
+static void rope(float *x, const float *cs, int64_t rot, bool interleaved) {
+    int64_t half = rot / 2;
+    for (int64_t i = 0; i < half; i++) {
+        float *a = interleaved ? &x[2 * i] : &x[i];
+        float *b = interleaved ? &x[2 * i + 1] : &x[i + half];
+        float c = cs[i], s = cs[half + i], old_a = *a, old_b = *b;
+        *a = fmaf(old_a, c, -(old_b * s));
+        *b = fmaf(old_b, c, old_a * s);
+    }
+}
+
+static float softmax(float *s, int64_t n, float *l) {
+    float most[PANEL], lane[PANEL] = {0};
+    for (int j = 0; j < PANEL; j++) most[j] = -INFINITY;
+    for (int64_t i = 0; i < n; i++) most[i % PANEL] = larger(s[i], most[i % PANEL]);
+    for (int half = PANEL / 2; half >= 1; half /= 2) {
+        for (int j = 0; j < half; j++) most[j] = larger(most[j], most[j + half]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        s[i] = elementary_exp(s[i] - most[0]);
+        lane[i % PANEL] = lane[i % PANEL] + s[i];
+    }
+    *l = lanes_sum(lane);
+    return most[0];
+}
+
+static void scale(float *y, float a, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = y[i] * a;
+}
+
+static void attention_merge(float *o, float *m, float *l, const float *o2, float m2, float l2, int64_t d) {
+    float most = larger(m2, *m);
+    float a = elementary_exp(*m - most), b = elementary_exp(m2 - most);
+    *m = most;
+    *l = fmaf(*l, a, l2 * b);
+    for (int64_t j = 0; j < d; j++) o[j] = fmaf(o[j], a, o2[j] * b);
+}
+
+static void axpy(float *y, float p, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = fmaf(p, x[i], y[i]);
+}
+
+// ---- attention ----
+
+// Key (j, t) of a panel, as f32.
+typedef float load_key_fn(const void *panel, int64_t d, int64_t j, int t);
+
+static float key_f32(const void *panel, int64_t d, int64_t j, int t) { return (void)d, load_f32(panel, j * PANEL + t); }
+static float key_f16(const void *panel, int64_t d, int64_t j, int t) { return (void)d, load_f16(panel, j * PANEL + t); }
+static float key_bf16(const void *panel, int64_t d, int64_t j, int t) {
+    return (void)d, load_bf16(panel, j * PANEL + t);
+}
+static float key_q8_0(const void *panel, int64_t d, int64_t j, int t) {
+    const int8_t *q = panel;
+    return (float)q[j * PANEL + t] * load_f16(q + d * PANEL, j / KV_Q8_BLOCK * PANEL + t);
+}
+
+typedef struct score_shape {
+    int64_t s_stride, q_stride, d;
+    int n_q;
+    float scale;
+} score_shape;
+
+static void scores_any(const score_shape *a, float *s, const float *q, const void *k_panel, load_key_fn *load) {
+    for (int i = 0; i < a->n_q; i++) {
+        for (int t = 0; t < KV_PANEL; t++) {
+            float sum = 0;
+            for (int64_t j = 0; j < a->d; j++) sum = fmaf(q[i * a->q_stride + j], load(k_panel, a->d, j, t), sum);
+            s[i * a->s_stride + t] = sum * a->scale;
+        }
+    }
+}
+
+static float load_q8_0(const void *src, int64_t i) {
+    const char *block = (const char *)src + i / KV_Q8_BLOCK * KV_Q8_BLOCK_BYTES;
+    uint16_t block_scale;
+    memcpy(&block_scale, block, 2);
+    return (float)(int8_t)block[2 + i % KV_Q8_BLOCK] * f16_to_f32(block_scale);
+}
+
+typedef struct value_shape {
+    int64_t o_stride, p_stride, v_stride, d;
+    int n_q, n_t;
+} value_shape;
+
+static void values_any(const value_shape *a, float *o, const float *p, const void *v, load_fn *load) {
+    for (int i = 0; i < a->n_q; i++) {
+        for (int t = 0; t < a->n_t; t++) {
+            const char *row = (const char *)v + t * a->v_stride;
+            float weight = p[i * a->p_stride + t];
+            for (int64_t j = 0; j < a->d; j++)
+                o[i * a->o_stride + j] = fmaf(weight, load(row, j), o[i * a->o_stride + j]);
+        }
+    }
+}
+
+// The two sums for each type, in the form the table wants.
+#define ATTENTION_SUMS(type) \
+    static void scores_##type(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, \
+                              const void *k_panel, int64_t d, float factor) { \
+        scores_any(&(score_shape){s_stride, q_stride, d, n_q, factor}, s, q, k_panel, key_##type); \
+    } \
+    static void values_##type(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v, \
+                              int64_t v_stride, int n_t, int64_t d) { \
+        values_any(&(value_shape){o_stride, p_stride, v_stride, d, n_q, n_t}, o, p, v, load_##type); \
+    }
+ATTENTION_SUMS(f32)
+ATTENTION_SUMS(f16)
+ATTENTION_SUMS(bf16)
+ATTENTION_SUMS(q8_0)
+
+void kernels_float_scalar(cpu_kernels *k) {
+    static const attention_kernels f32 = {scores_f32, values_f32, kv_store_key_f32, kv_store_value_f32};
+    static const attention_kernels f16 = {scores_f16, values_f16, kv_store_key_f16, kv_store_value_f16};
+    static const attention_kernels bf16 = {scores_bf16, values_bf16, kv_store_key_bf16, kv_store_value_bf16};
+    static const attention_kernels q8_0 = {scores_q8_0, values_q8_0, kv_store_key_q8_0, kv_store_value_q8_0};
+    k->tile[DTYPE_F32] = tile_f32;
+    k->tile[DTYPE_F16] = tile_f16;
+    k->tile[DTYPE_BF16] = tile_bf16;
+    k->rms_norm = rms_norm;
+    k->add = add;
+    k->swiglu = swiglu;
+    k->rope = rope;
+    k->softmax = softmax;
+    k->scale = scale;
+    k->attention_merge = attention_merge;
+    k->axpy = axpy;
+    k->attention[DTYPE_F32] = &f32;
+    k->attention[DTYPE_F16] = &f16;
+    k->attention[DTYPE_BF16] = &bf16;
+    k->attention[DTYPE_Q8_0] = &q8_0;
+}

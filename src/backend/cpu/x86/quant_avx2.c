@@ -1,0 +1,9 @@
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "backend/cpu/simd/int_avx2.h"
+
+#include "backend/cpu/simd/quant_tmpl.h"
+
+void kernels_quant_avx2(cpu_kernels *k) { fill_table(k); }

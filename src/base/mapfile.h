@@ -1,0 +1,32 @@
+// A file's bytes in memory: mapped read-only, or read into a buffer.
+//
+// The bytes are valid until mapfile_close; any thread may read them. A file that shrinks while it is mapped kills the reader
+// with SIGBUS: model files are not edited in place.
+#ifndef TALLY_BASE_MAPFILE_H
+#define TALLY_BASE_MAPFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct mapfile {
+    const unsigned char *data; // never NULL once open, also for an empty file
+    size_t size;               // bytes
+    bool mapped;               // false: the bytes are in memory of our own
+} mapfile;
+
+typedef enum mapfile_use { MAPFILE_SEQUENTIAL, MAPFILE_WILL_NEED } mapfile_use;
+
+// Regular files only; symbolic links are followed.
+status mapfile_open(mapfile *m, const char *path, error *err);
+// The whole file as bytes of our own, followed by a zero byte that `size` does not count. A file above max_bytes is refused.
+status mapfile_read(mapfile *m, const char *path, size_t max_bytes, error *err);
+void mapfile_close(mapfile *m); // also of a zeroed one
+
+// Hints about a range (rounded outwards to pages); without effect on bytes of our own.
+void mapfile_advise(const mapfile *m, size_t offset, size_t len, mapfile_use use);
+// The whole pages inside the range are not needed soon: the kernel may drop them and will read them again when touched.
+void mapfile_drop(const mapfile *m, size_t offset, size_t len);
+
+#endif

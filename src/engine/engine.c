@@ -1,0 +1,265 @@
+// Loading: options to decisions, the memory plan, weights to the device; and the step that users call.
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpuinfo.h"
+#include "base/meminfo.h"
+#include "engine/backends.h"
+#include "engine/generation.h"
+#include "op/passes.h"
+#include "op/plan.h"
+
+enum { DEFAULT_STEP_ROWS = 512, DEFAULT_LOGIT_ROWS = 32, MAX_STEP_ROWS = 1 << 16 };
+
+static status cache_type(const char *option, const char *value, dtype natural, const model_config *c, dtype *out, error *err) {
+    *out = natural;
+    if (!value) return STATUS_OK;
+    bool known = dtype_from_name(str_from(value), out) && (*out == DTYPE_F32 || *out == DTYPE_F16 || *out == DTYPE_BF16 || *out == DTYPE_Q8_0);
+    if (!known) return error_set(err, STATUS_BAD_ARGUMENT, "%s %s: a cache type is one of f32, f16, bf16, q8_0", option, value);
+    if (*out == DTYPE_Q8_0 && c->head_dim % 32 != 0) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s q8_0 needs heads whose size is a multiple of 32, this model's are %d; use f16", option, c->head_dim);
+    }
+    return STATUS_OK;
+}
+
+static status choose_level(const char *name, cpu_level *level, error *err) {
+    *level = cpu_level_best();
+    if (!name) return STATUS_OK;
+    if (!cpu_level_from_name(str_from(name), level)) {
+        return error_set(err, STATUS_BAD_ARGUMENT, "there is no CPU level named %s; this processor's best is %s", name, cpu_level_name(cpu_level_best()));
+    }
+    if (cpu_level_available(*level)) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED, "this processor does not have level %s; its best is %s", name, cpu_level_name(cpu_level_best()));
+}
+
+static status in_range(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
+    if (value >= low && value <= high) return STATUS_OK;
+    return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value, (long long)low, (long long)high);
+}
+
+static status check_options(const tally_engine_options *o, const model_config *c, error *err) {
+    TRY(in_range("the number of threads", o->threads, 0, 1024, err));
+    TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
+    TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
+    TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
+    if (o->context > c->context_length) {
+        return error_set(err, STATUS_BAD_ARGUMENT, "a context of %d positions exceeds what this model was made for (%d); lower -c", o->context, c->context_length);
+    }
+    return STATUS_OK;
+}
+
+static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err);
+
+status engine_plan_init(engine_plan *p, const tally_model *source, const tally_engine_options *o, error *err) {
+    *p = (engine_plan){0};
+    if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
+    TRY(check_options(o, &source->config, err));
+    TRY(choose_level(o->cpu_level, &p->level, err));
+    TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
+    TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : PASS_ALL, err));
+    dtype natural = model_is_f32(&p->model) ? DTYPE_F32 : DTYPE_F16;
+    TRY(cache_type("-ctk", o->cache_k, natural, &source->config, &p->model.cache.k_type, err));
+    TRY(cache_type("-ctv", o->cache_v, natural, &source->config, &p->model.cache.v_type, err));
+    TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));
+    TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
+    for (int i = 0; i < p->model.list.n_ops; i++) {
+        TRY(p->device->vt->supports(p->device, &p->model.list.ops[i], &p->model.weights, err));
+    }
+    return plan_memory_of(p, o, err);
+}
+
+void engine_plan_deinit(engine_plan *p) {
+    if (p->device) p->device->vt->destroy(p->device);
+    pool_destroy(p->threads);
+    model_deinit(&p->model);
+    *p = (engine_plan){0};
+}
+
+static int64_t weights_bytes(const engine_plan *p) {
+    int64_t sum = 0;
+    for (int i = 0; i < p->model.weights.n; i++) {
+        const weight *w = &p->model.weights.w[i];
+        if (!w->absorbed) sum += p->device->vt->weight_bytes(p->device, w);
+    }
+    return sum;
+}
+
+static int64_t blocks_for(int64_t positions) { return (positions + KV_BLOCK - 1) / KV_BLOCK; }
+
+// The longest context whose cache fits beside everything else: the model's own, or less. 0: none.
+static int64_t largest_context(const engine_plan *p, int64_t other_bytes, int64_t block_bytes) {
+    int64_t room = p->memory.available - other_bytes, want = p->model.config.context_length;
+    if (room < block_bytes) return 0;
+    int64_t fits = room / block_bytes * KV_BLOCK;
+    return fits < want ? fits : want;
+}
+
+static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
+    step_limits *l = &p->limits;
+    l->max_rows = o->step_rows ? o->step_rows : DEFAULT_STEP_ROWS;
+    l->max_out = o->logit_rows ? o->logit_rows : DEFAULT_LOGIT_ROWS;
+    if (o->context && l->max_rows > o->context && !o->cache_positions) l->max_rows = o->context;
+    if (l->max_out > l->max_rows) l->max_out = l->max_rows;
+    TRY(plan_memory(&p->model.list, l->max_rows, l->max_out, &p->workspace_bytes, err));
+    p->memory.available = meminfo_available();
+    p->memory.weights = weights_bytes(p);
+    p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
+    int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache), other = p->memory.weights + p->memory.workspace;
+    int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
+    int64_t positions = o->cache_positions ? o->cache_positions : context;
+    if (blocks_for(positions) > INT_MAX) return in_range("the cache's positions", positions, 1, (int64_t)INT_MAX * KV_BLOCK, err);
+    l->max_context = (int)context;
+    l->n_blocks = (int)blocks_for(positions);
+    p->memory.cache = l->n_blocks * block_bytes;
+    if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
+    double mib = 1024.0 * 1024.0;
+    return error_set(err, STATUS_NO_MEMORY,
+                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB, but %.1f MiB are available; lower -c "
+                     "(%.1f KiB per position), use -ctk/-ctv q8_0, lower -ub, or take a smaller quantisation",
+                     (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions, (double)p->memory.workspace / mib,
+                     (double)p->memory.available / mib, (double)block_bytes / KV_BLOCK / 1024.0);
+}
+
+// ---- loading -------------------------------------------------------------------------------------------------------------
+
+// Packs every live weight; the file's pages are dropped behind it, so that never both copies of the model are resident.
+static status load_weights(tally_engine *e, const tally_engine_options *o, error *err) {
+    const weight_set *set = &e->plan.model.weights;
+    uint64_t done = 0, total = 0;
+    for (int i = 0; i < set->n; i++) total += set->w[i].absorbed ? 0 : (uint64_t)weight_file_bytes(&set->w[i]);
+    for (int i = 0; i < set->n; i++) {
+        const weight *w = &set->w[i];
+        if (w->absorbed) continue;
+        TRY(e->plan.device->vt->weight_upload(e->plan.device, set, i, err));
+        if (w->role != WEIGHT_EMBED) {
+            for (int p = 0; p < w->n_parts; p++) {
+                for (int64_t x = 0; x < w->n_experts; x++) {
+                    checkpoint_drop_range(e->source->ck, w->part[p].data[x], (size_t)(w->part[p].n_rows * dtype_row_bytes(w->part[p].type, w->k)));
+                }
+            }
+        }
+        done += (uint64_t)weight_file_bytes(w);
+        if (o->progress && !o->progress(o->progress_user, done, total)) return error_set(err, STATUS_CANCELLED, "loading was cancelled");
+    }
+    return STATUS_OK;
+}
+
+static status alloc_step(tally_engine *e, error *err) {
+    size_t rows = (size_t)e->step_rows;
+    e->row_token = malloc(rows * sizeof *e->row_token);
+    e->row_pos = malloc(rows * sizeof *e->row_pos);
+    e->row_seq = malloc(rows * sizeof *e->row_seq);
+    e->out_row = malloc((size_t)e->logit_rows * sizeof *e->out_row);
+    e->tables = malloc(rows * sizeof *e->tables);
+    e->parts = malloc(rows * sizeof *e->parts);
+    e->owners = malloc(rows * sizeof *e->owners);
+    e->results = malloc(rows * sizeof *e->results);
+    if (e->row_token && e->row_pos && e->row_seq && e->out_row && e->tables && e->parts && e->owners && e->results) return STATUS_OK;
+    return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
+}
+
+static status open_engine(tally_engine *e, const tally_engine_options *o, error *err) {
+    TRY(engine_plan_init(&e->plan, e->source, o, err));
+    e->n_vocab = e->plan.model.config.n_vocab;
+    e->context = e->plan.limits.max_context;
+    e->step_rows = e->plan.limits.max_rows;
+    e->logit_rows = e->plan.limits.max_out;
+    TRY(alloc_step(e, err));
+    TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));
+    TRY(block_pool_init(&e->blocks, e->plan.limits.n_blocks, err));
+    TRY(load_weights(e, o, err));
+    return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes, &e->plan.model.cache, &e->plan.limits, err);
+}
+
+tally_status tally_engine_open(tally_engine **out, const tally_model *source, const tally_engine_options *options, tally_error *user_err) {
+    error *err = (error *)user_err;
+    static const tally_engine_options defaults = {0};
+    *out = NULL;
+    tally_engine *e = calloc(1, sizeof *e);
+    if (!e) return (tally_status)error_no_memory(err, sizeof *e);
+    e->source = source;
+    status s = open_engine(e, options ? options : &defaults, err);
+    if (s) {
+        tally_engine_close(e);
+        return (tally_status)s;
+    }
+    *out = e;
+    return TALLY_OK;
+}
+
+void tally_engine_close(tally_engine *e) {
+    if (!e) return;
+    while (e->first) tally_generation_close(e->first);
+    engine_plan_deinit(&e->plan);
+    block_pool_deinit(&e->blocks);
+    sampler_scratch_deinit(&e->sampler);
+    free(e->row_token);
+    free(e->row_pos);
+    free(e->row_seq);
+    free(e->out_row);
+    free(e->tables);
+    free(e->parts);
+    free(e->owners);
+    free(e->results);
+    free(e);
+}
+
+int tally_engine_context(const tally_engine *e) { return e->context; }
+void tally_engine_memory(const tally_engine *e, tally_memory *out) { *out = e->plan.memory; }
+
+const char *tally_cpu_level(int i, const char **help, bool *available) {
+    static const char *const helps[] = {
+#define LEVEL_HELP(name, text, help_text) help_text,
+        CPU_LEVEL_LIST(LEVEL_HELP)
+#undef LEVEL_HELP
+    };
+    if (i < 0 || i >= CPU_LEVEL_COUNT) return NULL;
+    if (help) *help = helps[i];
+    if (available) *available = cpu_level_available((cpu_level)i);
+    return cpu_level_name((cpu_level)i);
+}
+
+// ---- the step ------------------------------------------------------------------------------------------------------------
+
+// The oldest live generation cannot get a single row in: the cache is too small for it alone.
+static void fail_unfit(tally_engine *e) {
+    struct tally_generation *g = e->first;
+    while (g && g->finish) g = g->next;
+    if (!g) return;
+    error why;
+    error_set(&why, STATUS_FULL, "a sequence of %d tokens does not fit the cache of %d positions; raise the cache or shorten the request", g->seq.n_tokens,
+              e->blocks.n_blocks * KV_BLOCK);
+    generation_fail(g, &why);
+}
+
+static void finish_part(struct tally_generation *g, const part_result *r) {
+    if (r->fault.code) {
+        generation_fail(g, &r->fault);
+    } else if (r->logits) {
+        int32_t id = sampler_choose(&g->sampling, r->logits, &g->history, (uint64_t)g->seq.n_tokens, &g->engine->sampler);
+        generation_accept(g, id, r->logits);
+    }
+    if (g->finish) block_table_truncate(&g->seq.cache, 0);
+}
+
+tally_status tally_engine_step(tally_engine *e, bool *idle, tally_error *user_err) {
+    int n = sched_choose(e, e->parts, e->owners);
+    uint64_t now = clock_now_ns();
+    for (int i = 0; i < n; i++) {
+        if (!e->owners[i]->t_start) e->owners[i]->t_start = now;
+    }
+    if (n == 0) {
+        fail_unfit(e);
+    } else {
+        status s = engine_run_parts(e, e->parts, n, e->results, (error *)user_err);
+        if (s) return (tally_status)s;
+        for (int i = 0; i < n; i++) finish_part(e->owners[i], &e->results[i]);
+    }
+    if (idle) {
+        *idle = true;
+        for (const struct tally_generation *g = e->first; g; g = g->next) *idle &= g->finish != FINISH_NONE;
+    }
+    return TALLY_OK;
+}

@@ -1,0 +1,39 @@
+// A request in the engine: its sequence, its sampler's memory, and the text that has become certain.
+#ifndef TALLY_ENGINE_GENERATION_H
+#define TALLY_ENGINE_GENERATION_H
+
+#include "engine/engine.h"
+#include "text/utf8_stream.h"
+
+typedef enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ERROR } finish;
+
+struct tally_generation {
+    tally_engine *engine;            // borrowed; NULL once closed with the engine
+    struct tally_generation *next, *prev;
+    sequence seq;
+    int n_prompt, max_tokens;        // max_tokens: already clipped to the context
+    tally_sampling sampling;
+    tally_logit_bias *bias;          // owned copy
+    bool ignore_eos;
+    int n_logprobs;
+    char **stops;                    // owned copies
+    size_t *stop_len;
+    int n_stops;
+    sampler_history history;         // owned
+
+    finish finish;
+    error error;
+    utf8_stream utf8;
+    strbuf text;                     // whole characters, a possible stop string included
+    size_t n_shown;                  // bytes of text that are certain
+    tally_logprob *logprobs;         // owned [tokens][1 + n_logprobs], grown by doubling
+    int *n_logprob_entries;          // owned [tokens]
+    int cap_logprobs;
+    uint64_t t_start, t_first, t_last; // ns; 0: not yet
+};
+
+// A token was chosen for the generation: stops, text, bookkeeping. logits are those it was chosen from.
+void generation_accept(struct tally_generation *g, int32_t id, const float *logits);
+void generation_fail(struct tally_generation *g, const error *why);
+
+#endif

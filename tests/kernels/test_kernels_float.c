@@ -1,0 +1,687 @@
+// The float half of the kernel table: every level against the scalar text, bit for bit, in buffers that end at a page without
+// access. `test_kernels_float --bench` prints speeds instead.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/pack.h"
+#include "base/elementary.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// ---- buffers and numbers ----
+
+// Memory that ends where a page without access begins, filled with the bytes of a NaN.
+typedef struct guarded {
+    char *map, *data;
+    size_t map_bytes;
+} guarded;
+
+static guarded guarded_take(int64_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), body = ((size_t)bytes + page - 1) / page * page;
+    guarded g = {.map_bytes = body + page};
+    g.map = mmap(NULL, g.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.map != MAP_FAILED);
+    assert_int_equal(mprotect(g.map + body, page, PROT_NONE), 0);
+    memset(g.map, 0xff, body);
+    g.data = g.map + body - bytes;
+    return g;
+}
+static void guarded_give(guarded *g) { munmap(g->map, g->map_bytes); }
+
+static uint32_t next_random(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+static float random_float(uint64_t *state) { return (float)(int32_t)(next_random(state) << 1) * 0x1p-31f; }
+static void fill(float *p, int64_t n, uint64_t seed, float factor) {
+    for (int64_t i = 0; i < n; i++) p[i] = random_float(&seed) * factor;
+}
+
+// Equal bits, or NaN in both: the payload of a NaN is no part of any order sheet.
+static void assert_same(const float *got, const float *want, int64_t n, const char *what, cpu_level level) {
+    for (int64_t i = 0; i < n; i++) {
+        if (memcmp(&got[i], &want[i], 4) == 0 || (isnan(got[i]) && isnan(want[i]))) continue;
+        fail_msg("%s at %s: [%d] is %a, scalar gives %a", what, cpu_level_name(level), (int)i, (double)got[i],
+                 (double)want[i]);
+    }
+}
+
+#define FOR_LEVELS(level) \
+    for (cpu_level level = CPU_LEVEL_SCALAR; level < CPU_LEVEL_COUNT; level++) \
+        if (cpu_level_available(level))
+
+static cpu_kernels table(cpu_level level) {
+    cpu_kernels k;
+    cpu_kernels_init(&k, level);
+    return k;
+}
+
+static const float SPECIAL[] = {NAN,       INFINITY,   -INFINITY,        0.0f,     -0.0f,
+                                0x1p-149f, -0x1p-140f, 0x1.fffffep+127f, 65504.0f, 1e-6f};
+enum { N_SPECIAL = sizeof SPECIAL / sizeof SPECIAL[0] };
+
+// ---- tiles ----
+
+enum { MAX_ROWS = 17, MAX_PANELS = 9, ACC_STRIDE = PANEL * MAX_PANELS + 3 };
+static const dtype FLOAT_TYPES[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+static const int64_t K_SIZES[] = {1, 2, 3, 15, 16, 17, 31, 64, 257, 1030};
+enum { N_K_SIZES = sizeof K_SIZES / sizeof K_SIZES[0] };
+
+static int number_bytes(dtype type) { return type == DTYPE_F32 ? 4 : 2; }
+
+static void put_number(dtype type, void *dst, float f) {
+    uint16_t h = type == DTYPE_F16 ? f16_from_f32(f) : bf16_from_f32(f);
+    if (type == DTYPE_F32) {
+        memcpy(dst, &f, 4);
+    } else {
+        memcpy(dst, &h, 2);
+    }
+}
+static float get_number(dtype type, const void *src) {
+    float f;
+    uint16_t h;
+    if (type == DTYPE_F32) return memcpy(&f, src, 4), f;
+    memcpy(&h, src, 2);
+    return type == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+// A packed matrix of 16 * MAX_PANELS - 5 rows and MAX_ROWS rows of x, with NaN between the rows, odd strides, and odd alignment.
+typedef struct tile_case {
+    guarded source, w, x;
+    int64_t k, row_bytes, x_stride, panel_bytes;
+    int n_outputs;
+} tile_case;
+
+static tile_case tile_case_take(dtype type, int64_t k, bool special) {
+    tile_case c = {
+        .k = k, .row_bytes = k * number_bytes(type), .x_stride = 4 * k + 12, .n_outputs = PANEL * MAX_PANELS - 5};
+    c.panel_bytes = pack_panel_bytes(type, k);
+    assert_int_equal(c.panel_bytes % 64, 0);
+    c.source = guarded_take(c.n_outputs * c.row_bytes);
+    c.w = guarded_take(MAX_PANELS * c.panel_bytes);
+    c.x = guarded_take((MAX_ROWS - 1) * c.x_stride + 4 * k);
+    uint64_t seed = (uint64_t)k * 3 + (uint64_t)type;
+    for (int64_t i = 0; i < c.n_outputs * k; i++) {
+        float f =
+            special && next_random(&seed) % 61 == 0 ? SPECIAL[next_random(&seed) % N_SPECIAL] : random_float(&seed);
+        put_number(type, c.source.data + i * number_bytes(type), f);
+    }
+    for (int p = 0; p < MAX_PANELS; p++) {
+        int n = c.n_outputs - PANEL * p < PANEL ? c.n_outputs - PANEL * p : PANEL;
+        pack_panel(type, c.w.data + p * c.panel_bytes, c.source.data + PANEL * p * c.row_bytes, c.row_bytes, n, k);
+    }
+    for (int r = 0; r < MAX_ROWS; r++) {
+        float *x = (float *)(c.x.data + r * c.x_stride);
+        fill(x, k, seed + (uint64_t)r, 1);
+        if (special && r % 3 == 1) x[next_random(&seed) % (uint64_t)k] = SPECIAL[(r / 3) % N_SPECIAL];
+    }
+    return c;
+}
+static void tile_case_give(tile_case *c) {
+    guarded_give(&c->source);
+    guarded_give(&c->w);
+    guarded_give(&c->x);
+}
+
+static void start_acc(float *acc) {
+    for (int i = 0; i < MAX_ROWS * ACC_STRIDE; i++) acc[i] = i % ACC_STRIDE < PANEL * MAX_PANELS ? 0.0f : NAN;
+}
+
+static matmul_tile whole_tile(const tile_case *c, float *acc, int n_rows, int n_panels) {
+    // The last panels and rows, so that the buffers end where the tile ends.
+    return (matmul_tile){.acc = acc + (MAX_ROWS - n_rows) * ACC_STRIDE + (MAX_PANELS - n_panels) * PANEL,
+                         .acc_stride = ACC_STRIDE,
+                         .w = c->w.data + (MAX_PANELS - n_panels) * c->panel_bytes,
+                         .panel_stride = c->panel_bytes,
+                         .x = c->x.data + (MAX_ROWS - n_rows) * c->x_stride,
+                         .x_stride = c->x_stride,
+                         .k0 = 0,
+                         .k1 = c->k,
+                         .n_rows = n_rows,
+                         .n_panels = n_panels};
+}
+
+// The order sheet straight from the source rows; outputs beyond the matrix are those of zero weights.
+static void tile_reference(const tile_case *c, dtype type, float *acc) {
+    start_acc(acc);
+    for (int r = 0; r < MAX_ROWS; r++) {
+        const float *x = (const float *)(c->x.data + r * c->x_stride);
+        for (int o = 0; o < PANEL * MAX_PANELS; o++) {
+            float sum = 0;
+            for (int64_t k = 0; k < c->k; k++) {
+                const char *w = c->source.data + o * c->row_bytes + k * number_bytes(type);
+                sum = fmaf(o < c->n_outputs ? get_number(type, w) : 0.0f, x[k], sum);
+            }
+            acc[r * ACC_STRIDE + o] = sum;
+        }
+    }
+}
+
+static void check_tile(dtype type, int64_t k, bool special) {
+    static float want[MAX_ROWS * ACC_STRIDE], got[MAX_ROWS * ACC_STRIDE], part[MAX_ROWS * ACC_STRIDE];
+    tile_case c = tile_case_take(type, k, special);
+    tile_reference(&c, type, want);
+    FOR_LEVELS(level) {
+        cpu_kernels kernels = table(level);
+        start_acc(got);
+        matmul_tile whole = whole_tile(&c, got, MAX_ROWS, MAX_PANELS);
+        kernels.tile[type](&whole);
+        assert_same(got, want, MAX_ROWS * ACC_STRIDE, dtype_get(type)->name, level);
+        if (level == CPU_LEVEL_SCALAR && k > 64) continue;
+        for (int rows = 1; rows <= MAX_ROWS; rows++) {
+            for (int panels = 1; panels <= MAX_PANELS; panels++) {
+                start_acc(part);
+                matmul_tile t = whole_tile(&c, part, rows, panels);
+                kernels.tile[type](&t);
+                for (int r = 0; r < rows; r++) {
+                    int64_t at = t.acc - part + r * ACC_STRIDE;
+                    assert_same(part + at, want + at, PANEL * panels, "tile of other size", level);
+                }
+                for (int64_t i = 0; i < t.acc - part; i++)
+                    assert_true(part[i] == 0 || isnan(part[i])); // nothing else written
+            }
+        }
+    }
+    tile_case_give(&c);
+}
+
+static void tiles_equal_scalar(void **state) {
+    (void)state;
+    for (int i = 0; i < N_K_SIZES; i++) {
+        for (int type = 0; type < 3; type++) check_tile(FLOAT_TYPES[type], K_SIZES[i], false);
+    }
+}
+static void tiles_propagate_special_numbers(void **state) {
+    (void)state;
+    for (int type = 0; type < 3; type++) {
+        check_tile(FLOAT_TYPES[type], 17, true);
+        check_tile(FLOAT_TYPES[type], 64, true);
+    }
+}
+
+static void tiles_can_be_split_over_k(void **state) {
+    (void)state;
+    static float want[MAX_ROWS * ACC_STRIDE], got[MAX_ROWS * ACC_STRIDE];
+    static const int64_t cuts[] = {0, 2, 4, 20, 62, 64, 256, 257};
+    for (int type = 0; type < 3; type++) {
+        tile_case c = tile_case_take(FLOAT_TYPES[type], 257, false);
+        FOR_LEVELS(level) {
+            cpu_kernels kernels = table(level);
+            start_acc(want);
+            start_acc(got);
+            matmul_tile t = whole_tile(&c, want, MAX_ROWS, MAX_PANELS);
+            kernels.tile[FLOAT_TYPES[type]](&t);
+            for (int i = 0; i + 1 < (int)(sizeof cuts / sizeof cuts[0]); i++) {
+                t = whole_tile(&c, got, MAX_ROWS, MAX_PANELS);
+                t.k0 = cuts[i];
+                t.k1 = cuts[i + 1];
+                kernels.tile[FLOAT_TYPES[type]](&t);
+            }
+            assert_same(got, want, MAX_ROWS * ACC_STRIDE, "split over k", level);
+        }
+        tile_case_give(&c);
+    }
+}
+
+static void packed_rows_read_back(void **state) {
+    (void)state;
+    for (int type = 0; type < 3; type++) {
+        for (int64_t k = 1; k <= 5; k++) {
+            tile_case c = tile_case_take(FLOAT_TYPES[type], k, false);
+            for (int o = 0; o < PANEL * MAX_PANELS; o++) {
+                float row[5];
+                unpack_row(FLOAT_TYPES[type], row, c.w.data + o / PANEL * c.panel_bytes, o % PANEL, k);
+                for (int64_t i = 0; i < k; i++) {
+                    const char *w = c.source.data + o * c.row_bytes + i * number_bytes(FLOAT_TYPES[type]);
+                    assert_true(row[i] == (o < c.n_outputs ? get_number(FLOAT_TYPES[type], w) : 0.0f));
+                }
+            }
+            tile_case_give(&c);
+            assert_int_equal(pack_x_row_bytes(FLOAT_TYPES[type], k), 4 * k);
+        }
+    }
+}
+
+// ---- row operations ----
+
+static const int64_t N_SIZES[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 24, 25, 31, 32, 33, 64, 100, 257};
+enum { N_N_SIZES = sizeof N_SIZES / sizeof N_SIZES[0], N_MAX = 257 };
+
+// The operands of one row operation, each at the end of its own buffer, and the results.
+typedef struct row_case {
+    guarded a, b, y;
+    int64_t n;
+    float scalars[2];
+    bool ok;
+} row_case;
+
+typedef void row_op(const cpu_kernels *k, row_case *c, bool in_place);
+
+static void run_rms_norm(const cpu_kernels *k, row_case *c, bool in_place) {
+    float *a = (float *)c->a.data, *y = (float *)(in_place ? c->a.data : c->y.data);
+    c->ok = k->rms_norm(y, a, (float *)c->b.data, c->n, 1e-5f);
+}
+static void run_add(const cpu_kernels *k, row_case *c, bool in_place) {
+    k->add((float *)(in_place ? c->a.data : c->y.data), (float *)c->a.data, (float *)c->b.data, c->n);
+}
+static void run_swiglu(const cpu_kernels *k, row_case *c, bool in_place) {
+    k->swiglu((float *)(in_place ? c->a.data : c->y.data), (float *)c->a.data, (float *)c->b.data, c->n);
+}
+static void run_rope(const cpu_kernels *k, row_case *c, bool in_place) {
+    k->rope((float *)c->a.data, (float *)c->b.data, c->n & ~1, in_place);
+}
+static void run_softmax(const cpu_kernels *k, row_case *c, bool in_place) {
+    (void)in_place;
+    c->scalars[0] = k->softmax((float *)c->a.data, c->n, &c->scalars[1]);
+}
+static void run_scale(const cpu_kernels *k, row_case *c, bool in_place) {
+    (void)in_place;
+    k->scale((float *)c->a.data, 0.37f, c->n);
+}
+static void run_merge(const cpu_kernels *k, row_case *c, bool in_place) {
+    c->scalars[0] = in_place ? 1.5f : -0.5f;
+    c->scalars[1] = 3.25f;
+    k->attention_merge((float *)c->a.data, &c->scalars[0], &c->scalars[1], (float *)c->b.data, 0.7f, 2.1f, c->n);
+}
+static void run_axpy(const cpu_kernels *k, row_case *c, bool in_place) {
+    (void)in_place;
+    k->axpy((float *)c->a.data, 0.37f, (float *)c->b.data, c->n);
+}
+
+static const struct {
+    const char *name;
+    row_op *run;
+} ROW_OPS[] = {{"rms_norm", run_rms_norm}, {"add", run_add},     {"swiglu", run_swiglu},         {"rope", run_rope},
+               {"softmax", run_softmax},   {"scale", run_scale}, {"attention_merge", run_merge}, {"axpy", run_axpy}};
+enum { N_ROW_OPS = sizeof ROW_OPS / sizeof ROW_OPS[0] };
+
+// special: 0 none, else one of SPECIAL at some place
+static row_case run_row_case(int op, const cpu_kernels *k, int64_t n, bool in_place, int special) {
+    row_case c = {.a = guarded_take(4 * n), .b = guarded_take(4 * n), .y = guarded_take(4 * n), .n = n, .ok = true};
+    fill((float *)c.a.data, n, (uint64_t)n, 20);
+    fill((float *)c.b.data, n, (uint64_t)n + 77, 2);
+    if (special > 0) ((float *)c.a.data)[(special * 5) % n] = SPECIAL[special % N_SPECIAL];
+    ROW_OPS[op].run(k, &c, in_place);
+    return c;
+}
+static void row_case_give(row_case *c) {
+    guarded_give(&c->a);
+    guarded_give(&c->b);
+    guarded_give(&c->y);
+}
+
+static void check_row_op(int op, const cpu_kernels *scalar, int64_t n, bool in_place, int special) {
+    row_case want = run_row_case(op, scalar, n, in_place, special);
+    FOR_LEVELS(level) {
+        cpu_kernels kernels = table(level);
+        row_case got = run_row_case(op, &kernels, n, in_place, special);
+        assert_int_equal(got.ok, want.ok);
+        if (want.ok) {
+            assert_same((float *)got.a.data, (float *)want.a.data, n, ROW_OPS[op].name, level);
+            assert_same((float *)got.y.data, (float *)want.y.data, n, ROW_OPS[op].name, level);
+        }
+        assert_same(got.scalars, want.scalars, 2, ROW_OPS[op].name, level);
+        row_case_give(&got);
+    }
+    row_case_give(&want);
+}
+
+static void row_operations_equal_scalar(void **state) {
+    (void)state;
+    cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
+    for (int op = 0; op < N_ROW_OPS; op++) {
+        for (int i = 0; i < N_N_SIZES; i++) {
+            for (int special = 0; special <= N_SPECIAL; special++) {
+                check_row_op(op, &scalar, N_SIZES[i], false, special);
+                check_row_op(op, &scalar, N_SIZES[i], true, special);
+            }
+        }
+    }
+}
+
+// The scalar text itself against plain double arithmetic.
+static void row_operations_compute_what_they_say(void **state) {
+    (void)state;
+    cpu_kernels k = table(CPU_LEVEL_SCALAR);
+    float x[37], w[37], y[37], l;
+    fill(x, 37, 1, 3);
+    fill(w, 37, 2, 1);
+    double squares = 0, total = 0;
+    for (int i = 0; i < 37; i++) squares += (double)x[i] * x[i];
+    assert_true(k.rms_norm(y, x, w, 37, 1e-5f));
+    for (int i = 0; i < 37; i++) assert_true(fabs(y[i] - x[i] * w[i] / sqrt(squares / 37 + 1e-5)) < 1e-6);
+    k.swiglu(y, x, w, 37);
+    for (int i = 0; i < 37; i++) assert_true(fabs(y[i] - x[i] / (1 + exp(-(double)x[i])) * w[i]) < 1e-6);
+    memcpy(y, x, sizeof x);
+    float m = k.softmax(y, 37, &l);
+    for (int i = 0; i < 37; i++) {
+        assert_true(m >= x[i]);
+        assert_true(fabs(y[i] - exp((double)x[i] - m)) < 1e-6);
+        total += y[i];
+    }
+    assert_true(fabs(l - total) < 1e-5);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        float v[8] = {1, 2, 3, 4, 5, 6, 7, 8}, cs[8];
+        for (int i = 0; i < 4; i++) elementary_sincos(0.3f * (float)(i + 1), &cs[4 + i], &cs[i]);
+        k.rope(v, cs, 8, interleaved);
+        for (int i = 0; i < 4; i++) {
+            int at = interleaved ? 2 * i : i, other = interleaved ? 2 * i + 1 : i + 4;
+            double a = at + 1, b = other + 1, angle = 0.3 * (i + 1);
+            assert_true(fabs(v[at] - (a * cos(angle) - b * sin(angle))) < 1e-5);
+            assert_true(fabs(v[other] - (b * cos(angle) + a * sin(angle))) < 1e-5);
+        }
+    }
+}
+
+static void faults_reach_the_result(void **state) {
+    (void)state;
+    FOR_LEVELS(level) {
+        cpu_kernels k = table(level);
+        float s[40], w[40], l;
+        for (int at = 0; at < 40; at++) {
+            fill(w, 40, 1, 1);
+            fill(s, 40, 2, 1);
+            s[at] = NAN;
+            assert_false(k.rms_norm(s, s, w, 40, 1e-6f));
+            fill(s, 40, 2, 1);
+            s[at] = -INFINITY;
+            assert_false(k.rms_norm(s, s, w, 40, 1e-6f));
+            fill(s, 40, 2, 1);
+            s[at] = 1e30f;
+            assert_false(k.rms_norm(s, s, w, 40, 1e-6f));
+            fill(s, 40, 2, 1);
+            s[at] = NAN;
+            k.softmax(s, 40, &l);
+            assert_true(isnan(l));
+        }
+        memset(s, 0, sizeof s);
+        assert_true(k.rms_norm(s, s, w, 40, 1e-6f));
+        assert_true(s[39] == 0);
+    }
+}
+
+// exp of every 1009th float: those below 0 by softmax, whose largest element is 0 here, and those of both signs by swiglu.
+static void vector_exp_equals_scalar(void **state) {
+    (void)state;
+    enum { N = 1024 };
+    static float x[N], want[N], got[N], ones[N];
+    for (int i = 0; i < N; i++) ones[i] = 1;
+    FOR_LEVELS(level) {
+        if (level == CPU_LEVEL_SCALAR) continue;
+        cpu_kernels k = table(level);
+        uint64_t u = 0;
+        while (u < UINT64_C(1) << 32) {
+            for (int i = 0; i < N; i++, u += 1009) {
+                uint32_t bits = (uint32_t)u;
+                memcpy(&x[i], &bits, 4);
+            }
+            for (int i = 0; i < N; i++) want[i] = (x[i] / (1.0f + elementary_exp(-x[i]))) * 1.0f;
+            k.swiglu(got, x, ones, N);
+            assert_same(got, want, N, "swiglu", level);
+            x[0] = 0;
+            for (int i = 0; i < N; i++) x[i] = x[i] > 0 ? -x[i] : x[i];
+            for (int i = 0; i < N; i++) want[i] = elementary_exp(x[i]);
+            float l;
+            k.softmax(x, N, &l);
+            assert_same(x, want, N, "exp", level);
+        }
+    }
+}
+
+// ---- attention ----
+
+static const dtype KV_TYPES[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0};
+
+typedef struct kv_case {
+    guarded keys, values, q, p;
+    int64_t d, row_bytes, v_stride;
+} kv_case;
+
+// One key panel and 16 value rows; positions from n_t on are NaN (poison), also in p.
+static kv_case kv_case_take(dtype type, int64_t d, int n_q, int n_t) {
+    const attention_kernels *a = table(CPU_LEVEL_SCALAR).attention[type];
+    kv_case c = {.d = d, .row_bytes = kv_value_row_bytes(type, d)};
+    c.v_stride = c.row_bytes + (type == DTYPE_F32 ? 4 : 2);
+    c.keys = guarded_take(kv_key_panel_bytes(type, d));
+    c.values = guarded_take(c.v_stride * (n_t - 1) + c.row_bytes);
+    c.q = guarded_take(4 * (n_q - 1) * (d + 5) + 4 * d);
+    c.p = guarded_take(4 * n_q * 17);
+    float row[257];
+    for (int t = 0; t < n_t; t++) {
+        fill(row, d, (uint64_t)(d * 31 + t), t % 2 ? 3.0f : 1e-3f);
+        a->store_key(c.keys.data, t, row, d);
+        a->store_value(c.values.data + t * c.v_stride, row, d);
+    }
+    for (int i = 0; i < n_q; i++) {
+        fill((float *)c.q.data + i * (d + 5), d, (uint64_t)(d + i), 1);
+        fill((float *)c.p.data + i * 17, n_t, (uint64_t)(d + i + 9), 1);
+    }
+    return c;
+}
+static void kv_case_give(kv_case *c) {
+    guarded_give(&c->keys);
+    guarded_give(&c->values);
+    guarded_give(&c->q);
+    guarded_give(&c->p);
+}
+
+static void check_attention(dtype type, int64_t d, int n_q, int n_t) {
+    kv_case c = kv_case_take(type, d, n_q, n_t);
+    static float want_s[17 * 19], got_s[17 * 19], want_o[17 * 257], got_o[17 * 257];
+    cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
+    int64_t q_stride = d + 5;
+    fill(want_s, 17 * 19, 3, 1);
+    scalar.attention[type]->scores(want_s, 19, (float *)c.q.data, q_stride, n_q, c.keys.data, d, 0.125f);
+    fill(want_o, 17 * 257, 4, 1);
+    scalar.attention[type]->values(want_o, 257, (float *)c.p.data, 17, n_q, c.values.data, c.v_stride, n_t, d);
+    FOR_LEVELS(level) {
+        cpu_kernels k = table(level);
+        fill(got_s, 17 * 19, 3, 1);
+        k.attention[type]->scores(got_s, 19, (float *)c.q.data, q_stride, n_q, c.keys.data, d, 0.125f);
+        assert_same(got_s, want_s, 17 * 19, "scores", level);
+        fill(got_o, 17 * 257, 4, 1);
+        k.attention[type]->values(got_o, 257, (float *)c.p.data, 17, n_q, c.values.data, c.v_stride, n_t, d);
+        assert_same(got_o, want_o, 17 * 257, "values", level);
+    }
+    kv_case_give(&c);
+}
+
+static void attention_equals_scalar(void **state) {
+    (void)state;
+    static const int64_t dims[] = {1, 5, 15, 16, 17, 33, 48, 64, 80, 128, 250};
+    static const int64_t block_dims[] = {32, 64, 96, 128, 160, 256};
+    for (int n_q = 1; n_q <= 17; n_q++) {
+        for (int type = 0; type < 3; type++) {
+            for (int i = 0; i < 11; i++) check_attention(KV_TYPES[type], dims[i], n_q, 1 + (n_q * 5 + i) % 16);
+        }
+        for (int i = 0; i < 6; i++) check_attention(DTYPE_Q8_0, block_dims[i], n_q, 1 + (n_q * 5 + i) % 16);
+    }
+    for (int type = 0; type < 4; type++) check_attention(KV_TYPES[type], 64, 4, 16);
+}
+
+// Scores and values against sums in double over what the type keeps of the numbers.
+static void attention_computes_what_it_says(void **state) {
+    (void)state;
+    static const double tolerance[] = {1e-5, 3e-3, 2.5e-2, 3e-2};
+    for (int type = 0; type < 4; type++) {
+        enum { D = 64, N_T = 11 };
+        kv_case c = kv_case_take(KV_TYPES[type], D, 1, N_T);
+        cpu_kernels k = table(CPU_LEVEL_SCALAR);
+        const float *q = (float *)c.q.data, *p = (float *)c.p.data;
+        float s[16], o[D] = {0}, row[D];
+        k.attention[KV_TYPES[type]]->scores(s, 16, q, D, 1, c.keys.data, D, 0.5f);
+        k.attention[KV_TYPES[type]]->values(o, D, p, 16, 1, c.values.data, c.v_stride, N_T, D);
+        double sum_o[D] = {0};
+        for (int t = 0; t < N_T; t++) {
+            fill(row, D, (uint64_t)(D * 31 + t), t % 2 ? 3.0f : 1e-3f);
+            double sum = 0;
+            for (int j = 0; j < D; j++) {
+                sum += (double)q[j] * row[j];
+                sum_o[j] += (double)p[t] * row[j];
+            }
+            assert_true(fabs(s[t] - 0.5 * sum) < 3 * tolerance[type]);
+        }
+        for (int j = 0; j < D; j++) assert_true(fabs(o[j] - sum_o[j]) < 3 * tolerance[type]);
+        kv_case_give(&c);
+    }
+}
+
+// ---- speed ----
+
+// Of this thread, so that neighbours on the machine disturb less.
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// The two limits: reading memory (four streams, like the kernels for one row) and multiply-adds in registers.
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static uint64_t read_probe(const char *p, int64_t bytes) {
+    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    int64_t quarter = bytes / 4;
+    for (int64_t i = 0; i < quarter; i += 64) {
+        for (int j = 0; j < 4; j++) {
+            const __m256i *at = (const __m256i *)(p + j * quarter + i);
+            sum[j] = _mm256_xor_si256(sum[j], _mm256_xor_si256(_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)));
+        }
+    }
+    sum[0] = _mm256_xor_si256(_mm256_xor_si256(sum[0], sum[1]), _mm256_xor_si256(sum[2], sum[3]));
+    return (uint64_t)_mm256_extract_epi64(sum[0], 0) + (uint64_t)_mm256_extract_epi64(sum[0], 2);
+}
+
+#define FMA_PROBE(name, isa, vector, zero, fma, floats) \
+    __attribute__((target(isa))) static double name(double *flop) { \
+        vector x = zero(), a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, a9 = x; \
+        double start = seconds(); \
+        for (int i = 0; i < 4000000; i++) { \
+            a0 = fma(x, x, a0), a1 = fma(x, x, a1), a2 = fma(x, x, a2), a3 = fma(x, x, a3), a4 = fma(x, x, a4); \
+            a5 = fma(x, x, a5), a6 = fma(x, x, a6), a7 = fma(x, x, a7), a8 = fma(x, x, a8), a9 = fma(x, x, a9); \
+            __asm__ volatile("" : "+v"(x)); \
+        } \
+        __asm__ volatile("" : : "v"(a0), "v"(a1), "v"(a2), "v"(a3), "v"(a4)); \
+        __asm__ volatile("" : : "v"(a5), "v"(a6), "v"(a7), "v"(a8), "v"(a9)); \
+        double took = seconds() - start; \
+        *flop = 2.0 * 10 * 4000000 * floats; \
+        return took; \
+    }
+FMA_PROBE(fma_probe_avx2, "avx2,fma", __m256, _mm256_setzero_ps, _mm256_fmadd_ps, 8)
+FMA_PROBE(fma_probe_avx512, "avx512f", __m512, _mm512_setzero_ps, _mm512_fmadd_ps, 16)
+
+static double fma_peak(cpu_level level) {
+    double best = 0, flop;
+    for (int i = 0; i < 5; i++) {
+        double took = level == CPU_LEVEL_AVX512 ? fma_probe_avx512(&flop) : fma_probe_avx2(&flop);
+        best = flop * 1e-9 / took > best ? flop * 1e-9 / took : best;
+    }
+    return best;
+}
+#else
+static uint64_t read_probe(const char *p, int64_t bytes) {
+    uint64_t sum = 0, part;
+    for (int64_t i = 0; i < bytes; i += 8) {
+        memcpy(&part, p + i, 8);
+        sum += part;
+    }
+    return sum;
+}
+static double fma_peak(cpu_level level) { return (void)level, NAN; }
+#endif
+
+typedef struct bench_case {
+    char *w, *x;
+    float *acc;
+    int64_t bytes, k;
+} bench_case;
+
+// Seconds of the fastest of `repeat` passes over all panels of the matrix.
+static double time_tile(const bench_case *b, cpu_level level, dtype type, int n_rows, int n_panels, int repeat) {
+    cpu_kernels kernels = table(level);
+    matmul_tile t = {.acc = b->acc,
+                     .acc_stride = PANEL * n_panels,
+                     .w = b->w,
+                     .panel_stride = pack_panel_bytes(type, b->k),
+                     .x = b->x,
+                     .x_stride = 4 * b->k,
+                     .k1 = b->k,
+                     .n_rows = n_rows,
+                     .n_panels = n_panels};
+    double best = 1e30;
+    for (int i = 0; i < repeat; i++) {
+        double start = seconds();
+        kernels.tile[type](&t);
+        double took = seconds() - start;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static void bench_type(const bench_case *b, cpu_level level, dtype type) {
+    static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 32, 64};
+    int n_panels = (int)(b->bytes / pack_panel_bytes(type, b->k));
+    double one = time_tile(b, level, type, 1, n_panels, 5);
+    printf("%-6s %-5s 1 row %.2f GB/s |", cpu_level_name(level), dtype_get(type)->name, (double)b->bytes * 1e-9 / one);
+    int few = n_panels / 8 / 12 * 12; // fewer panels for many rows, to keep the run short
+    for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        double took = time_tile(b, level, type, rows[i], few, 5);
+        printf(" %d:%.1f", rows[i], 2e-9 * rows[i] * few * PANEL * (double)b->k / took);
+    }
+    printf(" GFLOP/s by rows\n");
+}
+
+static int bench(void) {
+    bench_case b = {.bytes = 256 << 20, .k = 2048};
+    b.w = aligned_alloc(64, (size_t)b.bytes);
+    b.x = aligned_alloc(64, (size_t)(64 * 4 * b.k));
+    b.acc = aligned_alloc(64, (size_t)64 * (size_t)(b.bytes / b.k));
+    if (b.w == NULL || b.x == NULL || b.acc == NULL) return 1;
+    for (int64_t i = 0; i < b.bytes / 2; i++) ((uint16_t *)b.w)[i] = (uint16_t)(0x3c00 + (i * 7919) % 256);
+    fill((float *)b.x, 64 * b.k, 1, 1);
+    memset(b.acc, 0, (size_t)64 * (size_t)(b.bytes / b.k));
+    double best = 1e30;
+    uint64_t sum = 0;
+    for (int i = 0; i < 5; i++) {
+        double start = seconds();
+        sum += read_probe(b.w, b.bytes);
+        double took = seconds() - start;
+        best = took < best ? took : best;
+    }
+    char name[128];
+    printf("%s; read probe %.2f GB/s (%d)\n", cpu_model_name(name, sizeof name), (double)b.bytes * 1e-9 / best,
+           (int)(sum & 1));
+    FOR_LEVELS(level) {
+        if (level == CPU_LEVEL_SCALAR) continue;
+        printf("%-6s peak %.1f GFLOP/s\n", cpu_level_name(level), fma_peak(level));
+        for (int type = 0; type < 3; type++) bench_type(&b, level, FLOAT_TYPES[type]);
+    }
+    free(b.w);
+    free(b.x);
+    free(b.acc);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_equal_scalar),          cmocka_unit_test(tiles_propagate_special_numbers),
+        cmocka_unit_test(tiles_can_be_split_over_k),   cmocka_unit_test(packed_rows_read_back),
+        cmocka_unit_test(row_operations_equal_scalar), cmocka_unit_test(row_operations_compute_what_they_say),
+        cmocka_unit_test(faults_reach_the_result),     cmocka_unit_test(vector_exp_equals_scalar),
+        cmocka_unit_test(attention_equals_scalar),     cmocka_unit_test(attention_computes_what_it_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
