@@ -298,8 +298,11 @@ const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name) {
     return map_get(&ck->index, name, &i) ? &ck->tensors[i] : NULL;
 }
 
-void checkpoint_drop_pages(const checkpoint *ck, const checkpoint_tensor *t) {
-    if (ck->memory) return;
-    const mapfile *m = file_map(ck, t->file);
-    mapfile_drop(m, (size_t)((const unsigned char *)t->data - m->data), (size_t)t->n_bytes);
+void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes) {
+    int n = ck->memory || !ck->loaded ? 0 : ck->gguf ? ck->gguf->n_parts : ck->st->n_files;
+    for (int file = 0; file < n; file++) {
+        const mapfile *m = file_map(ck, file);
+        uintptr_t offset = (uintptr_t)data - (uintptr_t)m->data;
+        if (offset < m->size) mapfile_drop(m, offset, n_bytes);
+    }
 }
