@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/str.h"
 
 static void say(const char *fmt, va_list args) {
@@ -152,7 +153,8 @@ void print_memory(FILE *out, const tally_memory *m, int context) {
 }
 
 int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out) {
-    bool terminal = isatty(STDERR_FILENO);
+    const char *term = env_get(ENV_TERM);
+    bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     tally_engine_options eo;
     engine_options(model, o, needed, &eo);
     eo.progress = show_progress;

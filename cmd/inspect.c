@@ -47,14 +47,28 @@ static void print_tensors(const json_t *tensors) {
     printf("  %zu tensors, %.1f MB\n", json_array_size(tensors), total / 1e6);
 }
 
+static void print_stop_ids(const json_t *list) {
+    size_t i;
+    json_t *stop;
+    if (!json_is_array(list)) return;
+    printf("%-30s ", "stop_ids");
+    json_array_foreach(list, i, stop) {
+        const char *text = json_string_value(json_object_get(stop, "text"));
+        printf("%s%lld", i ? ", " : "", (long long)json_integer_value(json_object_get(stop, "id")));
+        if (text) printf(" %s", text);
+    }
+    putchar('\n');
+}
+
 static void print_table(json_t *root) {
-    static const char *const plain[] = {"path", "format", "n_params", "stop_ids"};
+    static const char *const plain[] = {"path", "format", "n_params", "tokenizer", "chat_template"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         const json_t *v = json_object_get(root, plain[i]);
         if (!v) continue;
         printf("%-30s ", plain[i]);
         print_value(v);
     }
+    print_stop_ids(json_object_get(root, "stop_ids"));
     json_t *config = json_object_get(root, "config");
     if (json_is_object(config)) {
         printf("\nconfiguration\n");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "cmd/args.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
@@ -31,7 +32,8 @@ static void print_overview(FILE *out) {
     fprintf(out, "usage: tally COMMAND [options]\n\n");
     for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "  %-12s %s\n", "help", "Explains a command: tally help run");
-    fprintf(out, "\n  tally --version    version\n  tally help cpu     kernel levels of this build and processor\n");
+    fprintf(out, "\n  tally --version    version\n  tally help cpu     kernel levels of this build and processor\n  "
+                 "tally help env     environment variables\n");
 }
 
 static void print_levels(void) {
@@ -40,6 +42,10 @@ static void print_levels(void) {
     for (int i = 0; (name = tally_cpu_level(i, &help, &available)); i++) {
         printf("%-10s %-12s %s\n", name, available ? "available" : "not here", help);
     }
+}
+
+static void print_environment(void) {
+    for (int i = 0; i < ENV_COUNT; i++) printf("%-14s %s\n", env_text((env_name)i), env_help((env_name)i));
 }
 
 static const command *find_command(const char *name) {
@@ -65,6 +71,10 @@ static int help(int argc, char **argv) {
     }
     if (strcmp(argv[0], "cpu") == 0) {
         print_levels();
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[0], "env") == 0) {
+        print_environment();
         return EXIT_DONE;
     }
     const command *cmd = find_command(argv[0]);

@@ -15,6 +15,15 @@ trap 'rm -f "$log"' EXIT
 complain() { echo "$1" | tee -a "$log"; }
 complain_all() { tee -a "$log"; } # lines on standard input
 
+# Sizes that are over a limit for a reason.
+allowed_sizes() {
+  case $1 in
+    # the public interface spells its arguments out
+    src/engine/model_api.c:*parameters* | src/engine/session.c:*parameters*) return 0 ;;
+    *) return 1 ;;
+  esac
+}
+
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard 'src/*.[ch]' 'cmd/*.[ch]' 'include/*.h' 'tests/*.[ch]' | sort)
 mapfile -t library < <(printf '%s\n' "${sources[@]}" | grep '^src/')
 
@@ -89,8 +98,12 @@ check_sizes() {
         if (NR > 1000) print file ": " NR " lines; 1000 at most"
         else if (NR > 600 && verbose == "yes") print file ": note: " NR " lines"
       }' "$file"
-  done | tee >(grep -v ': note: ' >>"$log")
-  sleep 0.1 # the process substitution above has to write
+  done | while read -r line; do
+    case $line in
+      *': note: '*) echo "$line" ;;
+      *) allowed_sizes "$line" || complain "$line" ;;
+    esac
+  done
 }
 
 # ---- every header compiles alone; the public one as C++ too --------------------------------------------------------------
@@ -141,11 +154,11 @@ check_calls() {
     case $symbol in
       exit | _exit | abort | quick_exit) complain "$file: calls $symbol; the library returns a status" ;;
       getenv | secure_getenv)
-        [ "$file" = src/base/options.c ] || complain "$file: calls $symbol; only src/base/options.c reads the environment" ;;
+        [ "$file" = src/base/env.c ] || complain "$file: calls $symbol; only src/base/env.c reads the environment" ;;
       printf | puts | putchar | fprintf | vfprintf | fputs | fputc | stdout | stderr | perror | __printf_chk | __fprintf_chk)
         complain "$file: prints ($symbol); the library returns sentences" ;;
       malloc | calloc | realloc | reallocarray | aligned_alloc | posix_memalign | strdup)
-        case $file in src/op/* | src/backend/*/x86/* | src/backend/*/scalar/* | src/backend/*/arm/*)
+        case $file in src/op/* | src/backend/*/x86/* | src/backend/*/simd/* | src/backend/*/scalar/* | src/backend/*/arm/*)
           complain "$file: calls $symbol; lists live in arenas and kernels work in the workspace" ;;
         esac ;;
       exp | expf | exp2f | log | logf | sin | sinf | cos | cosf | sincosf | tanh | tanhf | pow | powf)
