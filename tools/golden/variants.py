@@ -47,7 +47,13 @@ def old_rope_type(d):
     """As Llama-3.x files have it: rope_theta at the top, rope_scaling with `rope_type`."""
     old_spelling(d)
     if d["rope_scaling"]:
-        d["rope_scaling"] = {**d["rope_scaling"], "rope_type": d["rope_scaling"].pop("type")}
+        d["rope_scaling"]["rope_type"] = d["rope_scaling"].pop("type")
+
+
+def both_types(d):
+    """As transformers 4.4x saved files it had read with `type`."""
+    old_spelling(d)
+    d["rope_scaling"]["rope_type"] = d["rope_scaling"]["type"]
 
 
 def null_scaling(d):
@@ -198,7 +204,7 @@ qwen3("qwen3-attention-bias", attention_bias=True, num_key_value_heads=2)
 qwen3("qwen3-linear", rope=linear(3.0), n_ids=72, contrast={"rope_parameters": THETA}, edit=old_rope_type)
 qwen3("qwen3-llama3", rope=llama3(10000.0), n_ids=72, contrast={"rope_parameters": THETA})
 qwen3("qwen3-yarn", rope=yarn(), n_ids=72, contrast={"rope_parameters": THETA_1M}, max_position_embeddings=160,
-      edit=old_rope_type)
+      edit=both_types)
 qwen3("qwen3-yarn-both-spellings", rope=yarn_wide(), n_ids=72, contrast={"rope_parameters": THETA},
       edit=both_spellings)
 qwen3("qwen3-yarn-attention-factor", rope=yarn_wide(attention_factor=1.5), n_ids=72,

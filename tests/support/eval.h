@@ -1,0 +1,22 @@
+// The public API in one call each, for tests that compare whole models.
+#ifndef TALLY_TESTS_EVAL_H
+#define TALLY_TESTS_EVAL_H
+
+#include "tally.h"
+
+typedef struct test_engine {
+    tally_model *model;
+    tally_engine *engine;
+} test_engine;
+
+// Opens a model and loads it; a failure ends the test with its message. NULL options: 1 thread, 64 rows of logits.
+test_engine test_engine_open(const char *path, const tally_engine_options *options);
+void test_engine_close(test_engine *e);
+
+// Logits [n][n_vocab] of ids computed in chunks of `chunk` rows by a fresh session; owned by the caller.
+float *test_eval(const test_engine *e, const int32_t *ids, int n, int chunk);
+
+// Greedy ids behind the prompt; owned by the caller. *n_out: how many.
+int32_t *test_greedy(const test_engine *e, const int32_t *ids, int n, int max_tokens, int *n_out);
+
+#endif
