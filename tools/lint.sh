@@ -27,7 +27,7 @@ allowed_sizes() {
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard 'src/*.[ch]' 'cmd/*.[ch]' 'include/*.h' 'tests/*.[ch]' | sort)
 mapfile -t library < <(printf '%s\n' "${sources[@]}" | grep '^src/')
 
-# ---- who may include whom: docs/tour.md, "The tree" ----------------------------------------------------------------------
+# ---- who may include whom ------------------------------------------------------------------------------------------------
 allowed_for() {
   case $1 in
     src/base/*) echo base ;;
