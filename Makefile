@@ -3,6 +3,9 @@
 #   make                 the program, libtally.a, libtally.so
 #   make test            builds and runs every test (what scripts/test.sh does)
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
+#   make lint            checks the rules of the house (include table, sizes, formatting, ...)
+#   make install         into PREFIX (/usr/local); DESTDIR for packagers
+#   make clean           removes build/
 #
 # A file's suffix names its instruction set and thereby its flags (mk/isa.mk); nothing else is compiled for more than the
 # architecture's baseline. No configure step: libraries come from pkg-config.
@@ -58,8 +61,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(SUPPORT_SRC)) $(LIB_OBJ)
 test: tests
 	BUILD=$(BUILD) scripts/run-tests.sh $(TESTS)
 
-lint:
-	tools/lint.sh
+lint: $(LIB_OBJ) $(call obj,$(CMD_SRC))
+	BUILD=$(BUILD) tools/lint.sh
 
 PREFIX ?= /usr/local
 install: all

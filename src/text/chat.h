@@ -21,8 +21,9 @@ typedef struct chat_input {
     const json_t *messages;      // array of objects; must be
     const json_t *tools;         // array or NULL
     const json_t *kwargs;        // object or NULL: further variables, may override bos_token and eos_token
-    str bos_token, eos_token;    // variables of the same names (trusted)
+    str bos_token, eos_token;    // variables of the same names (trusted); .data NULL: the tokenizer has none, undefined
     bool add_generation_prompt;
+    str unk_token, pad_token; // the same
 } chat_input;
 
 typedef struct chat_prompt {

@@ -1,0 +1,69 @@
+// The command line: one table of options for all subcommands, from which parsing, range checks and help are made.
+#ifndef TALLY_CMD_ARGS_H
+#define TALLY_CMD_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { // which subcommands take an option
+    CMD_RUN = 1,
+    CMD_EVAL = 2,
+    CMD_TOKENIZE = 4,
+    CMD_DETOKENIZE = 8,
+    CMD_INSPECT = 16,
+};
+
+enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1 };
+
+typedef struct text_list {
+    const char **items; // owned array of borrowed strings
+    int n;
+} text_list;
+
+typedef struct options { // strings are borrowed from argv
+    const char *model;
+    int threads; // 0: the library's default
+    const char *cpu_level;
+    int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
+    int batch, ubatch;
+    const char *cache_k, *cache_v;
+    bool no_mmap, no_fuse, verbose;
+
+    const char *prompt, *prompt_file, *ids;
+    bool no_parse_special;
+    bool chat, no_generation_prompt;
+    const char *system, *tools, *template_kwargs, *template_file;
+
+    int n_predict; // -1: until a stop or the context ends
+    bool ignore_eos;
+    text_list stops, logit_bias;
+    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int top_k;
+    int64_t seed; // SEED_RANDOM, or 0 .. 2^63-1
+
+    bool json;
+    int logprobs;
+    const char *logits_file, *perplexity_file, *kl_file;
+    int chunk;
+    bool batch_json, no_special, skip_special, text;
+} options;
+
+typedef struct command {
+    const char *name;
+    unsigned bit;
+    const char *usage;   // what follows "tally NAME"
+    const char *summary; // one line
+    const char *details; // further lines of help
+    int (*run)(const options *o);
+} command;
+
+// Fills *o from argv[0..argc). Returns 0, or 2 after telling on stderr what is wrong; *help is set when -h or --help was seen.
+int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help);
+void args_deinit(options *o);
+void args_help(const command *cmd, FILE *out);
+
+// The entry of a NULL-terminated list that is most like `word`, or NULL when none is near.
+const char *args_nearest(const char *word, const char *const *list);
+
+#endif

@@ -1,0 +1,26 @@
+// Every option of every subcommand. Names that llama.cpp has are llama.cpp's.
+#ifndef TALLY_CMD_ARGS_TABLE_H
+#define TALLY_CMD_ARGS_TABLE_H
+
+#include <stddef.h>
+
+#include "cmd/args.h"
+
+typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_INT64, OPTION_REAL, OPTION_TEXT, OPTION_TEXTS } option_kind;
+
+typedef struct option_row {
+    const char *group;    // heading in the help text
+    const char *names;    // "-m, --model"
+    const char *arg;      // name of the value in the help text; NULL for a flag
+    option_kind kind;     // type of the field
+    size_t offset;        // of the field in options
+    unsigned commands;    // CMD_* that take it
+    double min, max, def; // numbers: allowed range and default
+    const char *choices;  // texts: "a|b|c", or NULL for any
+    const char *help;
+} option_row;
+
+// Terminated by a row without names.
+extern const option_row option_table[];
+
+#endif

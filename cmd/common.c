@@ -1,0 +1,187 @@
+#include "cmd/common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/str.h"
+
+static void say(const char *fmt, va_list args) {
+    fflush(stdout);
+    fputs("tally: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+int fail(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    say(fmt, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+int usage_error(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    say(fmt, args);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int fail_with(const tally_error *err) {
+    if (err->code == TALLY_CANCELLED) {
+        fail("interrupted");
+        return EXIT_INTERRUPTED;
+    }
+    return fail("%s", err->text);
+}
+
+int read_file(const char *path, char **data, size_t *len) {
+    bool is_stdin = strcmp(path, "-") == 0;
+    const char *name = is_stdin ? "standard input" : path;
+    FILE *f = is_stdin ? stdin : fopen(path, "rb");
+    if (!f) return fail("cannot open %s: %s", name, strerror(errno));
+    strbuf b = {0};
+    char piece[65536];
+    size_t n;
+    while ((n = fread(piece, 1, sizeof piece, f)) > 0 && !b.failed) strbuf_add(&b, (str){piece, n});
+    int read_errno = ferror(f) ? errno : 0;
+    if (!is_stdin) fclose(f);
+    if (!b.data) strbuf_add_char(&b, 0), b.len = 0; // an empty file is an empty string, not NULL
+    if (read_errno || b.failed) {
+        strbuf_deinit(&b);
+        return read_errno ? fail("cannot read %s: %s", name, strerror(read_errno))
+                          : fail("memory ran out reading %s", name);
+    }
+    *data = b.data;
+    *len = b.len;
+    return 0;
+}
+
+int parse_ids(const char *text, int32_t **ids, size_t *n) {
+    size_t most = 1;
+    for (const char *p = text; *p; p++) most += *p == ',';
+    int32_t *list = malloc(most * sizeof *list);
+    if (!list) return fail("memory ran out reading %zu ids", most);
+    *n = 0;
+    for (const char *p = text;;) {
+        char *end;
+        errno = 0;
+        long long v = strtoll(p, &end, 10);
+        size_t blank = strspn(end, " \t\r\n");
+        if (end == p || (end[blank] != ',' && end[blank]) || errno || v < 0 || v > INT32_MAX) {
+            int rc =
+                usage_error("entry %zu of the ids ('%.*s') is not a token id; give whole numbers with commas: 1,2,3",
+                            *n + 1, (int)strcspn(p, ","), p);
+            free(list);
+            return rc;
+        }
+        list[(*n)++] = (int32_t)v;
+        p = end + blank;
+        if (!*p) break;
+        p++;
+    }
+    *ids = list;
+    return 0;
+}
+
+int check_prompt(const options *o) {
+    int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->ids != NULL) + (o->perplexity_file != NULL);
+    if (given == 1) return 0;
+    return usage_error("%s; give one of -p TEXT, -f FILE and --ids 1,2,3",
+                       given ? "the prompt is given twice" : "there is no prompt");
+}
+
+int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t *n) {
+    if (o->ids) return parse_ids(o->ids, ids, n);
+    char *owned = NULL;
+    const char *text = o->prompt;
+    size_t len = text ? strlen(text) : 0;
+    if (!text) {
+        int rc = read_file(o->prompt_file ? o->prompt_file : o->perplexity_file, &owned, &len);
+        if (rc) return rc;
+        text = owned;
+    }
+    tally_error err;
+    unsigned flags = TALLY_ADD_SPECIAL | (o->no_parse_special ? 0 : TALLY_PARSE_SPECIAL);
+    tally_status status = tally_tokenize(model, text, len, flags, ids, n, &err);
+    free(owned);
+    return status == TALLY_OK ? 0 : fail_with(&err);
+}
+
+void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out) {
+    int rows = o->batch && o->ubatch ? (o->batch < o->ubatch ? o->batch : o->ubatch) : o->batch + o->ubatch;
+    int most = tally_model_context_length(model);
+    int context = o->context;
+    if (context == CONTEXT_AUTO) {
+        context = needed > INT32_MAX ? INT32_MAX : (int)needed;
+        if (most > 0 && context > most) context = most;
+    }
+    *out = (tally_engine_options){
+        .threads = o->threads,
+        .cpu_level = o->cpu_level,
+        .context = context,
+        .step_rows = rows,
+        .cache_k = o->cache_k,
+        .cache_v = o->cache_v,
+        .no_mmap = o->no_mmap,
+        .no_fuse = o->no_fuse,
+    };
+}
+
+static bool show_progress(void *user, uint64_t done, uint64_t total) {
+    if (*(const bool *)user) {
+        fprintf(stderr, "\rloading: %.0f of %.0f MB (%.0f %%)\033[K", (double)done / 1e6, (double)total / 1e6,
+                total ? 100.0 * (double)done / (double)total : 100.0);
+        if (done >= total) fputs("\r\033[K", stderr);
+    }
+    return !interrupt_pending();
+}
+
+void print_memory(FILE *out, const tally_memory *m, int context) {
+    int64_t left = m->available - m->weights - m->cache - m->workspace;
+    fprintf(out, "memory             MB\n");
+    fprintf(out, "  weights   %9.1f\n", (double)m->weights / 1e6);
+    fprintf(out, "  cache     %9.1f  (%d positions)\n", (double)m->cache / 1e6, context);
+    fprintf(out, "  workspace %9.1f\n", (double)m->workspace / 1e6);
+    fprintf(out, "  free      %9.1f  (of %.1f before loading)\n", (double)left / 1e6, (double)m->available / 1e6);
+}
+
+int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out) {
+    const char *term = env_get(ENV_TERM);
+    bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    tally_engine_options eo;
+    engine_options(model, o, needed, &eo);
+    eo.progress = show_progress;
+    eo.progress_user = &terminal;
+    tally_error err;
+    interrupt_hold();
+    if (tally_engine_open(out, model, &eo, &err) != TALLY_OK) {
+        if (terminal) fputs("\r\033[K", stderr);
+        return fail_with(&err);
+    }
+    if (terminal || o->verbose) {
+        tally_memory m;
+        tally_engine_memory(*out, &m);
+        print_memory(stderr, &m, tally_engine_context(*out));
+    }
+    return 0;
+}
+
+// A blocked signal stays pending until somebody asks, so no handler and no shared variable is needed.
+void interrupt_hold(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+bool interrupt_pending(void) {
+    sigset_t set;
+    return sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1;
+}
