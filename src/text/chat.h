@@ -18,10 +18,10 @@ status chat_template_open(chat_template **out, str source, error *err);
 void chat_template_close(chat_template *t);
 
 typedef struct chat_input {
-    const json_t *messages;      // array of objects; must be
-    const json_t *tools;         // array or NULL
-    const json_t *kwargs;        // object or NULL: further variables, may override bos_token and eos_token
-    str bos_token, eos_token;    // variables of the same names (trusted); .data NULL: the tokenizer has none, undefined
+    const json_t *messages;   // array of objects; must be
+    const json_t *tools;      // array or NULL
+    const json_t *kwargs;     // object or NULL: further variables, may override bos_token and eos_token
+    str bos_token, eos_token; // variables of the same names (trusted); .data NULL: the tokenizer has none, undefined
     bool add_generation_prompt;
     str unk_token, pad_token; // the same
 } chat_input;
@@ -32,7 +32,9 @@ typedef struct chat_prompt {
 } chat_prompt;
 void chat_prompt_deinit(chat_prompt *p);
 
-// A template's raise_exception becomes STATUS_BAD_ARGUMENT with its message.
+// Renders as transformers' apply_chat_template does, which drops keys of a message whose value is null and passes a message's
+// reasoning as both `reasoning_content` and `thinking`. A template's raise_exception becomes STATUS_BAD_ARGUMENT with its message.
+// *out is zeroed or an earlier result, whose memory is used again; the caller deinits it, and it is empty after a failure.
 status chat_render(const chat_template *t, const chat_input *in, chat_prompt *out, error *err);
 
 #endif
