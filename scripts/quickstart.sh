@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-question=${1:-"What is the capital of France?"}
+question=${1:-"Why is the sky blue?"}
 scripts/deps.sh build
 make -s -j"$(nproc)" build/release/tally
 model=$(scripts/fetch-model.sh smollm2-135m)

@@ -8,9 +8,9 @@
 
 // Kernel levels, lowest first. A level includes those below it of its architecture. All present levels share every order
 // sheet, so they give the same bits; `--cpu LEVEL` pins one.
-#define CPU_LEVEL_LIST(X)                                                                                              \
-    X(SCALAR, "scalar", "portable C, the reference")                                                                   \
-    X(AVX2, "avx2", "AVX2, FMA and F16C")                                                                              \
+#define CPU_LEVEL_LIST(X) \
+    X(SCALAR, "scalar", "portable C, the reference") \
+    X(AVX2, "avx2", "AVX2, FMA and F16C") \
     X(AVX512, "avx512", "AVX-512 F, BW, DQ and VL")
 
 typedef enum cpu_level {
@@ -24,7 +24,7 @@ const char *cpu_level_name(cpu_level level);
 bool cpu_level_from_name(str name, cpu_level *out);
 bool cpu_level_available(cpu_level level); // the processor and the operating system both allow it
 cpu_level cpu_level_best(void);
-int cpu_physical_cores(void); // that this process may run on; at least 1
+int cpu_physical_cores(void);                 // that this process may run on; at least 1
 const char *cpu_model_name(char *buf, int n); // as the system tells it, e.g. "Intel(R) Xeon(R) Processor"
 
 #endif

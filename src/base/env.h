@@ -2,10 +2,10 @@
 #ifndef TALLY_BASE_ENV_H
 #define TALLY_BASE_ENV_H
 
-#define ENV_LIST(X)                                                                                                    \
-    X(HF_HUB_CACHE, "the Hugging Face cache in which org/name is looked up")                                           \
-    X(HF_HOME, "its parent: HF_HOME/hub")                                                                              \
-    X(HOME, "its default parent: ~/.cache/huggingface/hub")                                                            \
+#define ENV_LIST(X) \
+    X(HF_HUB_CACHE, "the Hugging Face cache in which org/name is looked up") \
+    X(HF_HOME, "its parent: HF_HOME/hub") \
+    X(HOME, "its default parent: ~/.cache/huggingface/hub") \
     X(TERM, "whether progress can be drawn (not on a dumb terminal)")
 
 typedef enum env_name {

@@ -30,10 +30,12 @@ static void lower(int64_t *limit, int64_t to) {
 int64_t meminfo_available(void) {
     int64_t limit = INT64_MAX, kib, max, used;
     if (read_number("/proc/meminfo", "MemAvailable:", &kib)) lower(&limit, kib * 1024);
-    if (read_number("/sys/fs/cgroup/memory.max", NULL, &max) && read_number("/sys/fs/cgroup/memory.current", NULL, &used)) {
+    if (read_number("/sys/fs/cgroup/memory.max", NULL, &max) &&
+        read_number("/sys/fs/cgroup/memory.current", NULL, &used)) {
         lower(&limit, max - used);
     }
     struct rlimit as;
-    if (getrlimit(RLIMIT_AS, &as) == 0 && as.rlim_cur != RLIM_INFINITY && as.rlim_cur < INT64_MAX) lower(&limit, (int64_t)as.rlim_cur);
+    if (getrlimit(RLIMIT_AS, &as) == 0 && as.rlim_cur != RLIM_INFINITY && as.rlim_cur < INT64_MAX)
+        lower(&limit, (int64_t)as.rlim_cur);
     return limit;
 }

@@ -18,7 +18,7 @@ struct pool {
     void *ctx;
     int n;
     _Alignas(64) atomic_int next;
-    _Alignas(64) atomic_int busy;  // workers still in the current round
+    _Alignas(64) atomic_int busy; // workers still in the current round
     _Alignas(64) atomic_uint round;
     atomic_bool stop;
     atomic_int sleepers;
@@ -95,8 +95,8 @@ status pool_create(pool **out, int n_threads, error *err) {
         if (!w || failed) {
             free(w);
             pool_destroy(p);
-            return error_set(err, STATUS_NO_MEMORY, "could not start thread %d of %d: %s; ask for fewer with -t", i + 1, n_threads,
-                             failed ? strerror(failed) : "out of memory");
+            return error_set(err, STATUS_NO_MEMORY, "could not start thread %d of %d: %s; ask for fewer with -t", i + 1,
+                             n_threads, failed ? strerror(failed) : "out of memory");
         }
         p->n_threads++;
     }

@@ -6,17 +6,17 @@
 #ifndef TALLY_BASE_STATUS_H
 #define TALLY_BASE_STATUS_H
 
-#define STATUS_LIST(X)                                                                                                 \
-    X(OK, "done")                                                                                                      \
-    X(BAD_ARGUMENT, "an argument or option is wrong")                                                                  \
-    X(BAD_FILE, "a file is damaged or inconsistent")                                                                   \
-    X(UNSUPPORTED, "a valid file or request needs something tally does not do")                                        \
-    X(NOT_FOUND, "a file, tensor or model is missing")                                                                 \
-    X(IO, "reading or writing failed")                                                                                 \
-    X(NO_MEMORY, "memory ran out")                                                                                     \
-    X(FULL, "the context or the cache is full")                                                                        \
-    X(NON_FINITE, "NaN or infinity where a number is needed")                                                          \
-    X(CANCELLED, "stopped on request")                                                                                 \
+#define STATUS_LIST(X) \
+    X(OK, "done") \
+    X(BAD_ARGUMENT, "an argument or option is wrong") \
+    X(BAD_FILE, "a file is damaged or inconsistent") \
+    X(UNSUPPORTED, "a valid file or request needs something tally does not do") \
+    X(NOT_FOUND, "a file, tensor or model is missing") \
+    X(IO, "reading or writing failed") \
+    X(NO_MEMORY, "memory ran out") \
+    X(FULL, "the context or the cache is full") \
+    X(NON_FINITE, "NaN or infinity where a number is needed") \
+    X(CANCELLED, "stopped on request") \
     X(INTERNAL, "a mistake of tally's own")
 
 typedef enum status {
@@ -45,10 +45,10 @@ status error_no_memory(error *err, unsigned long long n);
 // One line for a status without a sentence.
 const char *status_text(status code);
 
-#define TRY(expr)                                                                                                      \
-    do {                                                                                                               \
-        status try_status = (expr);                                                                                    \
-        if (try_status != STATUS_OK) return try_status;                                                                \
+#define TRY(expr) \
+    do { \
+        status try_status = (expr); \
+        if (try_status != STATUS_OK) return try_status; \
     } while (0)
 
 #endif

@@ -11,11 +11,11 @@
 #include "op/backend.h"
 
 typedef struct block_table {
-    block_pool *pool;   // borrowed
-    backend *device;    // borrowed; copies blocks
-    int32_t *block;     // owned [cap]
+    block_pool *pool; // borrowed
+    backend *device;  // borrowed; copies blocks
+    int32_t *block;   // owned [cap]
     int n_blocks, cap;
-    int length;         // committed positions
+    int length; // committed positions
 } block_table;
 
 status block_table_init(block_table *t, block_pool *pool, backend *device, int max_positions, error *err);

@@ -13,13 +13,18 @@
 
 enum { DEFAULT_STEP_ROWS = 512, DEFAULT_LOGIT_ROWS = 32, MAX_STEP_ROWS = 1 << 16 };
 
-static status cache_type(const char *option, const char *value, dtype natural, const model_config *c, dtype *out, error *err) {
+static status cache_type(const char *option, const char *value, dtype natural, const model_config *c, dtype *out,
+                         error *err) {
     *out = natural;
     if (!value) return STATUS_OK;
-    bool known = dtype_from_name(str_from(value), out) && (*out == DTYPE_F32 || *out == DTYPE_F16 || *out == DTYPE_BF16 || *out == DTYPE_Q8_0);
-    if (!known) return error_set(err, STATUS_BAD_ARGUMENT, "%s %s: a cache type is one of f32, f16, bf16, q8_0", option, value);
+    bool known = dtype_from_name(str_from(value), out) &&
+                 (*out == DTYPE_F32 || *out == DTYPE_F16 || *out == DTYPE_BF16 || *out == DTYPE_Q8_0);
+    if (!known)
+        return error_set(err, STATUS_BAD_ARGUMENT, "%s %s: a cache type is one of f32, f16, bf16, q8_0", option, value);
     if (*out == DTYPE_Q8_0 && c->head_dim % 32 != 0) {
-        return error_set(err, STATUS_UNSUPPORTED, "%s q8_0 needs heads whose size is a multiple of 32, this model's are %d; use f16", option, c->head_dim);
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s q8_0 needs heads whose size is a multiple of 32, this model's are %d; use f16", option,
+                         c->head_dim);
     }
     return STATUS_OK;
 }
@@ -28,15 +33,18 @@ static status choose_level(const char *name, cpu_level *level, error *err) {
     *level = cpu_level_best();
     if (!name) return STATUS_OK;
     if (!cpu_level_from_name(str_from(name), level)) {
-        return error_set(err, STATUS_BAD_ARGUMENT, "there is no CPU level named %s; this processor's best is %s", name, cpu_level_name(cpu_level_best()));
+        return error_set(err, STATUS_BAD_ARGUMENT, "there is no CPU level named %s; this processor's best is %s", name,
+                         cpu_level_name(cpu_level_best()));
     }
     if (cpu_level_available(*level)) return STATUS_OK;
-    return error_set(err, STATUS_UNSUPPORTED, "this processor does not have level %s; its best is %s", name, cpu_level_name(cpu_level_best()));
+    return error_set(err, STATUS_UNSUPPORTED, "this processor does not have level %s; its best is %s", name,
+                     cpu_level_name(cpu_level_best()));
 }
 
 static status in_range(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
     if (value >= low && value <= high) return STATUS_OK;
-    return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value, (long long)low, (long long)high);
+    return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value,
+                     (long long)low, (long long)high);
 }
 
 static status check_options(const tally_engine_options *o, const model_config *c, error *err) {
@@ -45,7 +53,9 @@ static status check_options(const tally_engine_options *o, const model_config *c
     TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
-        return error_set(err, STATUS_BAD_ARGUMENT, "a context of %d positions exceeds what this model was made for (%d); lower -c", o->context, c->context_length);
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "a context of %d positions exceeds what this model was made for (%d); lower -c", o->context,
+                         c->context_length);
     }
     return STATUS_OK;
 }
@@ -106,20 +116,24 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     p->memory.available = meminfo_available();
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
-    int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache), other = p->memory.weights + p->memory.workspace;
+    int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
+            other = p->memory.weights + p->memory.workspace;
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
     int64_t positions = o->cache_positions ? o->cache_positions : context;
-    if (blocks_for(positions) > INT_MAX) return in_range("the cache's positions", positions, 1, (int64_t)INT_MAX * KV_BLOCK, err);
+    if (blocks_for(positions) > INT_MAX)
+        return in_range("the cache's positions", positions, 1, (int64_t)INT_MAX * KV_BLOCK, err);
     l->max_context = (int)context;
     l->n_blocks = (int)blocks_for(positions);
     p->memory.cache = l->n_blocks * block_bytes;
     if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
     double mib = 1024.0 * 1024.0;
     return error_set(err, STATUS_NO_MEMORY,
-                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB, but %.1f MiB are available; lower -c "
+                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB, "
+                     "but %.1f MiB are available; lower -c "
                      "(%.1f KiB per position), use -ctk/-ctv q8_0, lower -ub, or take a smaller quantisation",
-                     (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions, (double)p->memory.workspace / mib,
-                     (double)p->memory.available / mib, (double)block_bytes / KV_BLOCK / 1024.0);
+                     (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions,
+                     (double)p->memory.workspace / mib, (double)p->memory.available / mib,
+                     (double)block_bytes / KV_BLOCK / 1024.0);
 }
 
 // ---- loading -------------------------------------------------------------------------------------------------------------
@@ -136,12 +150,14 @@ static status load_weights(tally_engine *e, const tally_engine_options *o, error
         if (w->role != WEIGHT_EMBED) {
             for (int p = 0; p < w->n_parts; p++) {
                 for (int64_t x = 0; x < w->n_experts; x++) {
-                    checkpoint_drop_range(e->source->ck, w->part[p].data[x], (size_t)(w->part[p].n_rows * dtype_row_bytes(w->part[p].type, w->k)));
+                    checkpoint_drop_range(e->source->ck, w->part[p].data[x],
+                                          (size_t)(w->part[p].n_rows * dtype_row_bytes(w->part[p].type, w->k)));
                 }
             }
         }
         done += (uint64_t)weight_file_bytes(w);
-        if (o->progress && !o->progress(o->progress_user, done, total)) return error_set(err, STATUS_CANCELLED, "loading was cancelled");
+        if (o->progress && !o->progress(o->progress_user, done, total))
+            return error_set(err, STATUS_CANCELLED, "loading was cancelled");
     }
     return STATUS_OK;
 }
@@ -156,7 +172,8 @@ static status alloc_step(tally_engine *e, error *err) {
     e->parts = malloc(rows * sizeof *e->parts);
     e->owners = malloc(rows * sizeof *e->owners);
     e->results = malloc(rows * sizeof *e->results);
-    if (e->row_token && e->row_pos && e->row_seq && e->out_row && e->tables && e->parts && e->owners && e->results) return STATUS_OK;
+    if (e->row_token && e->row_pos && e->row_seq && e->out_row && e->tables && e->parts && e->owners && e->results)
+        return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
 }
 
@@ -170,10 +187,12 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));
     TRY(block_pool_init(&e->blocks, e->plan.limits.n_blocks, err));
     TRY(load_weights(e, o, err));
-    return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes, &e->plan.model.cache, &e->plan.limits, err);
+    return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes,
+                                       &e->plan.model.cache, &e->plan.limits, err);
 }
 
-tally_status tally_engine_open(tally_engine **out, const tally_model *source, const tally_engine_options *options, tally_error *user_err) {
+tally_status tally_engine_open(tally_engine **out, const tally_model *source, const tally_engine_options *options,
+                               tally_error *user_err) {
     error *err = (error *)user_err;
     static const tally_engine_options defaults = {0};
     *out = NULL;
@@ -229,8 +248,9 @@ static void fail_unfit(tally_engine *e) {
     while (g && g->finish) g = g->next;
     if (!g) return;
     error why;
-    error_set(&why, STATUS_FULL, "a sequence of %d tokens does not fit the cache of %d positions; raise the cache or shorten the request", g->seq.n_tokens,
-              e->blocks.n_blocks * KV_BLOCK);
+    error_set(&why, STATUS_FULL,
+              "a sequence of %d tokens does not fit the cache of %d positions; raise the cache or shorten the request",
+              g->seq.n_tokens, e->blocks.n_blocks * KV_BLOCK);
     generation_fail(g, &why);
 }
 
@@ -238,7 +258,8 @@ static void finish_part(struct tally_generation *g, const part_result *r) {
     if (r->fault.code) {
         generation_fail(g, &r->fault);
     } else if (r->logits) {
-        int32_t id = sampler_choose(&g->sampling, r->logits, &g->history, (uint64_t)g->seq.n_tokens, &g->engine->sampler);
+        int32_t id =
+            sampler_choose(&g->sampling, r->logits, &g->history, (uint64_t)g->seq.n_tokens, &g->engine->sampler);
         generation_accept(g, id, r->logits);
     }
     if (g->finish) block_table_truncate(&g->seq.cache, 0);

@@ -15,10 +15,10 @@
 
 struct tally_model {
     checkpoint *ck;
-    tokenizer *tok;          // NULL: none; why_no_tokenizer says more
-    chat_template *chat;     // NULL: none; why_no_chat says more
+    tokenizer *tok;      // NULL: none; why_no_tokenizer says more
+    chat_template *chat; // NULL: none; why_no_chat says more
     bool has_config;
-    model_config config;     // if has_config; stop_ids joined with the tokenizer's
+    model_config config; // if has_config; stop_ids joined with the tokenizer's
     error why_no_config, why_no_tokenizer, why_no_chat;
 };
 
@@ -40,7 +40,7 @@ typedef struct step_part {
 // What became of a part.
 typedef struct part_result {
     const float *logits; // [rows asked for][n_vocab], borrowed until the next step; NULL if none was asked for
-    error fault;         // code STATUS_OK, or STATUS_NON_FINITE with layer and position; the cache is then not committed
+    error fault; // code STATUS_OK, or STATUS_NON_FINITE with layer and position; the cache is then not committed
 } part_result;
 
 struct tally_engine {
@@ -51,11 +51,11 @@ struct tally_engine {
     sampler_scratch sampler;
     // the step being built
     int32_t *row_token, *row_pos, *row_seq, *out_row; // owned [step_rows], out_row [logit_rows]
-    const int32_t **tables;                            // owned [step_rows]
-    step_part *parts;                                  // owned [step_rows]
-    struct tally_generation **owners;                  // owned [step_rows]
-    part_result *results;                              // owned [step_rows]
-    struct tally_generation *first, *last;             // live generations, oldest first
+    const int32_t **tables;                           // owned [step_rows]
+    step_part *parts;                                 // owned [step_rows]
+    struct tally_generation **owners;                 // owned [step_rows]
+    part_result *results;                             // owned [step_rows]
+    struct tally_generation *first, *last;            // live generations, oldest first
     int n_sessions;
 };
 

@@ -7,15 +7,20 @@
 
 static const char *check_request(const tally_request *r, error *err) {
     static const char bad[] = "bad";
-    if (r->n_ids <= 0) return error_set(err, STATUS_BAD_ARGUMENT, "the prompt is empty: at least one token is needed"), bad;
-    if (r->logprobs < 0) return error_set(err, STATUS_BAD_ARGUMENT, "logprobs is %d, it must be at least 0", r->logprobs), bad;
+    if (r->n_ids <= 0)
+        return error_set(err, STATUS_BAD_ARGUMENT, "the prompt is empty: at least one token is needed"), bad;
+    if (r->logprobs < 0)
+        return error_set(err, STATUS_BAD_ARGUMENT, "logprobs is %d, it must be at least 0", r->logprobs), bad;
     for (int i = 0; i < r->n_stops; i++) {
-        if (!r->stops[i] || !r->stops[i][0]) return error_set(err, STATUS_BAD_ARGUMENT, "stop string %d is empty", i + 1), bad;
+        if (!r->stops[i] || !r->stops[i][0])
+            return error_set(err, STATUS_BAD_ARGUMENT, "stop string %d is empty", i + 1), bad;
     }
     return NULL;
 }
 
-static status no_memory(error *err) { return error_set(err, STATUS_NO_MEMORY, "out of memory while starting a generation"); }
+static status no_memory(error *err) {
+    return error_set(err, STATUS_NO_MEMORY, "out of memory while starting a generation");
+}
 
 static status copy_stops(struct tally_generation *g, const tally_request *r, error *err) {
     if (r->n_stops == 0) return STATUS_OK;
@@ -51,10 +56,13 @@ static status copy_sampling(struct tally_generation *g, const tally_request *r, 
 static status start(struct tally_generation *g, const tally_request *r, error *err) {
     const tally_engine *e = g->engine;
     if (check_request(r, err)) return STATUS_BAD_ARGUMENT;
-    if (r->n_stops > 0 && !e->source->tok) return error_set(err, STATUS_BAD_ARGUMENT, "stop strings need a tokenizer, and this model has none");
+    if (r->n_stops > 0 && !e->source->tok)
+        return error_set(err, STATUS_BAD_ARGUMENT, "stop strings need a tokenizer, and this model has none");
     if (r->n_ids > e->context) {
-        return error_set(err, STATUS_FULL, "the prompt has %d tokens but the context is %d; shorten it or raise -c (the model's maximum is %d)", r->n_ids,
-                         e->context, e->plan.model.config.context_length);
+        return error_set(
+            err, STATUS_FULL,
+            "the prompt has %d tokens but the context is %d; shorten it or raise -c (the model's maximum is %d)",
+            r->n_ids, e->context, e->plan.model.config.context_length);
     }
     TRY(sequence_init(&g->seq, g->engine, err));
     TRY(sequence_append(e, &g->seq, r->ids, r->n_ids, err));
@@ -67,7 +75,8 @@ static status start(struct tally_generation *g, const tally_request *r, error *e
     return copy_sampling(g, r, err);
 }
 
-tally_status tally_generate(tally_engine *e, const tally_request *request, tally_generation **out, tally_error *user_err) {
+tally_status tally_generate(tally_engine *e, const tally_request *request, tally_generation **out,
+                            tally_error *user_err) {
     error *err = (error *)user_err;
     *out = NULL;
     struct tally_generation *g = calloc(1, sizeof *g);
@@ -91,8 +100,14 @@ tally_status tally_generate(tally_engine *e, const tally_request *request, tally
 void tally_generation_close(tally_generation *g) {
     if (!g) return;
     if (g->engine) {
-        if (g->prev) g->prev->next = g->next; else g->engine->first = g->next;
-        if (g->next) g->next->prev = g->prev; else g->engine->last = g->prev;
+        if (g->prev)
+            g->prev->next = g->next;
+        else
+            g->engine->first = g->next;
+        if (g->next)
+            g->next->prev = g->prev;
+        else
+            g->engine->last = g->prev;
     }
     sequence_deinit(&g->seq);
     for (int i = 0; i < g->n_stops; i++) free(g->stops[i]);
@@ -187,7 +202,8 @@ static bool keep_logprobs(struct tally_generation *g, int at, int32_t id, const 
         if (!p || !n) return false;
         g->cap_logprobs = cap;
     }
-    g->n_logprob_entries[at] = sampler_logprobs(logits, id, g->n_logprobs, g->logprobs + (size_t)at * row, &g->engine->sampler);
+    g->n_logprob_entries[at] =
+        sampler_logprobs(logits, id, g->n_logprobs, g->logprobs + (size_t)at * row, &g->engine->sampler);
     return true;
 }
 
@@ -225,7 +241,8 @@ void generation_accept(struct tally_generation *g, int32_t id, const float *logi
 bool tally_generation_done(const tally_generation *g) { return g->finish != FINISH_NONE; }
 
 const char *tally_generation_finish_reason(const tally_generation *g) {
-    static const char *const names[] = {[FINISH_NONE] = NULL, [FINISH_STOP] = "stop", [FINISH_LENGTH] = "length", [FINISH_ERROR] = "error"};
+    static const char *const names[] = {
+        [FINISH_NONE] = NULL, [FINISH_STOP] = "stop", [FINISH_LENGTH] = "length", [FINISH_ERROR] = "error"};
     return names[g->finish];
 }
 

@@ -8,26 +8,26 @@
 typedef enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ERROR } finish;
 
 struct tally_generation {
-    tally_engine *engine;            // borrowed; NULL once closed with the engine
+    tally_engine *engine; // borrowed; NULL once closed with the engine
     struct tally_generation *next, *prev;
     sequence seq;
-    int n_prompt, max_tokens;        // max_tokens: already clipped to the context
+    int n_prompt, max_tokens; // max_tokens: already clipped to the context
     tally_sampling sampling;
-    tally_logit_bias *bias;          // owned copy
+    tally_logit_bias *bias; // owned copy
     bool ignore_eos;
     int n_logprobs;
-    char **stops;                    // owned copies
+    char **stops; // owned copies
     size_t *stop_len;
     int n_stops;
-    sampler_history history;         // owned
+    sampler_history history; // owned
 
     finish finish;
     error error;
     utf8_stream utf8;
-    strbuf text;                     // whole characters, a possible stop string included
-    size_t n_shown;                  // bytes of text that are certain
-    tally_logprob *logprobs;         // owned [tokens][1 + n_logprobs], grown by doubling
-    int *n_logprob_entries;          // owned [tokens]
+    strbuf text;             // whole characters, a possible stop string included
+    size_t n_shown;          // bytes of text that are certain
+    tally_logprob *logprobs; // owned [tokens][1 + n_logprobs], grown by doubling
+    int *n_logprob_entries;  // owned [tokens]
     int cap_logprobs;
     uint64_t t_start, t_first, t_last; // ns; 0: not yet
 };

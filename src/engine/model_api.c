@@ -5,7 +5,8 @@
 #include "base/env.h"
 #include "engine/engine.h"
 
-#define SAME_STATUS(name, text) _Static_assert((int)TALLY_##name == (int)STATUS_##name, "tally.h and status.h list the same codes");
+#define SAME_STATUS(name, text) \
+    _Static_assert((int)TALLY_##name == (int)STATUS_##name, "tally.h and status.h list the same codes");
 STATUS_LIST(SAME_STATUS)
 #undef SAME_STATUS
 _Static_assert(sizeof(tally_error) == sizeof(error), "tally_error is an error");
@@ -53,7 +54,8 @@ static void open_parts(tally_model *m) {
     if (m->has_config) join_stop_ids(&m->config, m->tok);
     str source = tokenizer_chat_template(m->tok);
     if (source.len == 0) {
-        error_set(&m->why_no_chat, STATUS_NOT_FOUND, "%s has no chat template; give one with --chat-template-file, or prompt without --chat",
+        error_set(&m->why_no_chat, STATUS_NOT_FOUND,
+                  "%s has no chat template; give one with --chat-template-file, or prompt without --chat",
                   checkpoint_path(m->ck));
     } else if (chat_template_open(&m->chat, source, &m->why_no_chat) != STATUS_OK) {
         m->chat = NULL;
@@ -106,7 +108,8 @@ static status give_ids(token_list *l, int32_t **ids, size_t *n, error *err) {
     return *ids ? STATUS_OK : error_no_memory(err, 1);
 }
 
-static status encode(const tally_model *m, str text, const unsigned char *trusted, unsigned flags, int32_t **ids, size_t *n, error *err) {
+static status encode(const tally_model *m, str text, const unsigned char *trusted, unsigned flags, int32_t **ids,
+                     size_t *n, error *err) {
     token_list l = {0};
     status s = tokenizer_encode(m->tok, text, trusted, flags, &l, err);
     if (!s) s = give_ids(&l, ids, n, err);
@@ -114,9 +117,11 @@ static status encode(const tally_model *m, str text, const unsigned char *truste
     return s;
 }
 
-tally_status tally_tokenize(const tally_model *m, const char *text, size_t len, unsigned flags, int32_t **ids, size_t *n, tally_error *err) {
+tally_status tally_tokenize(const tally_model *m, const char *text, size_t len, unsigned flags, int32_t **ids,
+                            size_t *n, tally_error *err) {
     status s = need_tokenizer(m, (error *)err);
-    unsigned f = (flags & TALLY_ADD_SPECIAL ? ENCODE_ADD_SPECIAL : 0u) | (flags & TALLY_PARSE_SPECIAL ? ENCODE_PARSE_SPECIAL : 0u);
+    unsigned f = (flags & TALLY_ADD_SPECIAL ? ENCODE_ADD_SPECIAL : 0u) |
+                 (flags & TALLY_PARSE_SPECIAL ? ENCODE_PARSE_SPECIAL : 0u);
     return (tally_status)(s ? s : encode(m, (str){text, len}, NULL, f, ids, n, (error *)err));
 }
 
@@ -129,7 +134,8 @@ static status give_text(strbuf *b, char **text, size_t *len, error *err) {
     return STATUS_OK;
 }
 
-tally_status tally_detokenize(const tally_model *m, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *len, tally_error *user_err) {
+tally_status tally_detokenize(const tally_model *m, const int32_t *ids, size_t n, bool skip_special, char **text,
+                              size_t *len, tally_error *user_err) {
     error *err = (error *)user_err;
     status s = need_tokenizer(m, err);
     if (s) return (tally_status)s;
@@ -146,19 +152,26 @@ static status parse_json(const char *what, const char *text, json_t **out, error
     json_error_t e;
     *out = json_loads(text, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &e);
     if (*out) return STATUS_OK;
-    return error_set(err, STATUS_BAD_ARGUMENT, "%s is not valid JSON: line %d, column %d: %s", what, e.line, e.column, e.text);
+    return error_set(err, STATUS_BAD_ARGUMENT, "%s is not valid JSON: line %d, column %d: %s", what, e.line, e.column,
+                     e.text);
 }
 
-static status render_with(const tally_model *m, const chat_template *t, const tally_chat *chat, chat_prompt *out, error *err) {
+static status render_with(const tally_model *m, const chat_template *t, const tally_chat *chat, chat_prompt *out,
+                          error *err) {
     json_t *messages = NULL, *tools = NULL, *kwargs = NULL;
     status s = parse_json("the list of messages", chat->messages, &messages, err);
     if (!s) s = parse_json("the list of tools", chat->tools, &tools, err);
     if (!s) s = parse_json("the template's keyword arguments", chat->kwargs, &kwargs, err);
-    if (!s && !json_is_array(messages)) s = error_set(err, STATUS_BAD_ARGUMENT, "the messages must be a JSON array of objects");
+    if (!s && !json_is_array(messages))
+        s = error_set(err, STATUS_BAD_ARGUMENT, "the messages must be a JSON array of objects");
     if (!s && tools && !json_is_array(tools)) s = error_set(err, STATUS_BAD_ARGUMENT, "the tools must be a JSON array");
-    if (!s && kwargs && !json_is_object(kwargs)) s = error_set(err, STATUS_BAD_ARGUMENT, "the template's keyword arguments must be a JSON object");
+    if (!s && kwargs && !json_is_object(kwargs))
+        s = error_set(err, STATUS_BAD_ARGUMENT, "the template's keyword arguments must be a JSON object");
     if (!s) {
-        chat_input in = {.messages = messages, .tools = tools, .kwargs = kwargs, .add_generation_prompt = !chat->no_generation_prompt};
+        chat_input in = {.messages = messages,
+                         .tools = tools,
+                         .kwargs = kwargs,
+                         .add_generation_prompt = !chat->no_generation_prompt};
         if (m->tok) in.bos_token = tokenizer_bos(m->tok), in.eos_token = tokenizer_eos(m->tok);
         s = chat_render(t, &in, out, err);
     }
@@ -181,7 +194,8 @@ static status render(const tally_model *m, const tally_chat *chat, chat_prompt *
     return s;
 }
 
-tally_status tally_chat_render(const tally_model *m, const tally_chat *chat, char **text, size_t *len, tally_error *user_err) {
+tally_status tally_chat_render(const tally_model *m, const tally_chat *chat, char **text, size_t *len,
+                               tally_error *user_err) {
     error *err = (error *)user_err;
     chat_prompt p;
     status s = render(m, chat, &p, err);
@@ -191,12 +205,14 @@ tally_status tally_chat_render(const tally_model *m, const tally_chat *chat, cha
     return (tally_status)s;
 }
 
-tally_status tally_chat_tokenize(const tally_model *m, const tally_chat *chat, int32_t **ids, size_t *n, tally_error *user_err) {
+tally_status tally_chat_tokenize(const tally_model *m, const tally_chat *chat, int32_t **ids, size_t *n,
+                                 tally_error *user_err) {
     error *err = (error *)user_err;
     chat_prompt p = {0};
     status s = need_tokenizer(m, err);
     if (!s) s = render(m, chat, &p, err);
-    if (!s) s = encode(m, strbuf_str(&p.text), (const unsigned char *)p.trusted.data, ENCODE_PARSE_SPECIAL, ids, n, err);
+    if (!s)
+        s = encode(m, strbuf_str(&p.text), (const unsigned char *)p.trusted.data, ENCODE_PARSE_SPECIAL, ids, n, err);
     chat_prompt_deinit(&p);
     return (tally_status)s;
 }

@@ -34,7 +34,8 @@ static status out_of_range(error *err, const char *field, double value, const ch
 }
 
 status sampler_check(const tally_sampling *p, int n_vocab, error *err) {
-    if (!(p->temperature >= 0 && isfinite(p->temperature))) return out_of_range(err, "temperature", p->temperature, "a finite number of at least 0");
+    if (!(p->temperature >= 0 && isfinite(p->temperature)))
+        return out_of_range(err, "temperature", p->temperature, "a finite number of at least 0");
     if (p->top_k < 0) return out_of_range(err, "top_k", p->top_k, "at least 0 (0: off)");
     if (!(p->top_p >= 0 && p->top_p <= 1)) return out_of_range(err, "top_p", p->top_p, "between 0 and 1 (0 or 1: off)");
     if (!(p->min_p >= 0 && p->min_p <= 1)) return out_of_range(err, "min_p", p->min_p, "between 0 and 1 (0: off)");
@@ -47,9 +48,11 @@ status sampler_check(const tally_sampling *p, int n_vocab, error *err) {
     for (int i = 0; i < p->n_logit_bias; i++) {
         const tally_logit_bias *b = &p->logit_bias[i];
         if (b->id < 0 || b->id >= n_vocab) {
-            return error_set(err, STATUS_BAD_ARGUMENT, "logit_bias names token %d, but the model's ids are 0 to %d", b->id, n_vocab - 1);
+            return error_set(err, STATUS_BAD_ARGUMENT, "logit_bias names token %d, but the model's ids are 0 to %d",
+                             b->id, n_vocab - 1);
         }
-        if (isnan(b->bias) || b->bias == INFINITY) return out_of_range(err, "logit_bias", b->bias, "a finite number or -infinity");
+        if (isnan(b->bias) || b->bias == INFINITY)
+            return out_of_range(err, "logit_bias", b->bias, "a finite number or -infinity");
         any_left |= b->bias > -INFINITY;
     }
     if (!any_left) return error_set(err, STATUS_BAD_ARGUMENT, "logit_bias forbids all %d tokens", n_vocab);
@@ -74,7 +77,8 @@ static float bounded(float x) { return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -F
 static void apply_penalties(const tally_sampling *p, const sampler_history *h, float *logits, int n) {
     bool repeat = p->repeat_penalty != 0 && p->repeat_penalty != 1;
     for (int i = 0; i < n; i++) {
-        if (repeat && (h->prompt[i] || h->output[i])) logits[i] = logits[i] > 0 ? logits[i] / p->repeat_penalty : logits[i] * p->repeat_penalty;
+        if (repeat && (h->prompt[i] || h->output[i]))
+            logits[i] = logits[i] > 0 ? logits[i] / p->repeat_penalty : logits[i] * p->repeat_penalty;
         if (h->output[i]) logits[i] -= p->presence_penalty + (float)h->output[i] * p->frequency_penalty;
         logits[i] = bounded(logits[i]);
     }
@@ -154,7 +158,8 @@ static int32_t draw(sorted_prefix *s, double u, double total) {
     return id;
 }
 
-int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position, sampler_scratch *scratch) {
+int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position,
+                       sampler_scratch *scratch) {
     int n = scratch->n_vocab;
     bool penalised = sampler_needs_history(p);
     if (p->temperature == 0 && !penalised && p->n_logit_bias == 0) return sampler_argmax(logits, n);

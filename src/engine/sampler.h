@@ -16,8 +16,8 @@ typedef struct sampler_history {
     int32_t *prompt, *output; // how often each id occurs
 } sampler_history;
 
-typedef struct sampler_scratch { // one per engine; sized for the vocabulary
-    float *logits;               // [n_vocab]
+typedef struct sampler_scratch {          // one per engine; sized for the vocabulary
+    float *logits;                        // [n_vocab]
     struct sampler_candidate *candidates; // [n_vocab]
     int n_vocab;
 } sampler_scratch;
@@ -30,7 +30,8 @@ status sampler_check(const tally_sampling *p, int n_vocab, error *err);
 bool sampler_needs_history(const tally_sampling *p);
 
 // The token at absolute index `position`. Logits are finite, [n_vocab], and are not changed.
-int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position, sampler_scratch *scratch);
+int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position,
+                       sampler_scratch *scratch);
 
 // out[0]: the chosen token; out[1 .. n]: the n best by logit (lowest id among equals), n clipped to n_vocab. Natural logarithms of
 // the softmax of the untouched logits. Returns how many entries were written.

@@ -18,7 +18,8 @@ static void drop_part(step_part *parts, struct tally_generation **owner, int *n,
 }
 
 // Makes room for g's rows, taking the cache of younger generations if need be. False: g has to wait (or, alone, cannot fit).
-static bool reserve(tally_engine *e, struct tally_generation *g, int rows, step_part *parts, struct tally_generation **owner, int *n) {
+static bool reserve(tally_engine *e, struct tally_generation *g, int rows, step_part *parts,
+                    struct tally_generation **owner, int *n) {
     while (!block_table_reserve(&g->seq.cache, rows)) {
         struct tally_generation *victim = youngest_holder(e, g);
         bool older = false; // an older generation is never robbed for a younger one

@@ -9,8 +9,8 @@
 struct tally_session {
     tally_engine *engine; // borrowed
     sequence seq;
-    float *logits;   // owned [n_vocab]; behind position logits_at
-    int logits_at;   // -1: none
+    float *logits; // owned [n_vocab]; behind position logits_at
+    int logits_at; // -1: none
 };
 
 tally_status tally_session_open(tally_session **out, tally_engine *e, tally_error *user_err) {
@@ -54,8 +54,10 @@ static status run_rows(tally_session *s, int n, bool all_logits, part_result *re
     step_part part = {.seq = &s->seq, .n_rows = n, .all_logits = all_logits, .last_logits = true};
     status st = STATUS_OK;
     if (!block_table_reserve(&s->seq.cache, n)) {
-        st = error_set(err, STATUS_FULL, "the cache has %d of %d blocks left, too few for %d more positions; close a session or raise the cache",
-                       e->blocks.n_free, e->blocks.n_blocks, n);
+        st = error_set(
+            err, STATUS_FULL,
+            "the cache has %d of %d blocks left, too few for %d more positions; close a session or raise the cache",
+            e->blocks.n_free, e->blocks.n_blocks, n);
     }
     if (!st) st = engine_run_parts(e, &part, 1, result, err);
     if (!st && result->fault.code) st = error_set(err, result->fault.code, "%s", result->fault.text);
@@ -86,7 +88,9 @@ tally_status tally_session_sync(tally_session *s, const int32_t *ids, int n, tal
 
 tally_status tally_session_logits(tally_session *s, const float **logits, tally_error *user_err) {
     error *err = (error *)user_err;
-    if (s->seq.n_tokens == 0) return (tally_status)error_set(err, STATUS_BAD_ARGUMENT, "the session is empty: there are no logits behind nothing");
+    if (s->seq.n_tokens == 0)
+        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT,
+                                       "the session is empty: there are no logits behind nothing");
     if (s->logits_at != s->seq.n_tokens - 1) { // after a truncation: the last row is computed again
         block_table_truncate(&s->seq.cache, s->seq.n_tokens - 1);
         status st = catch_up(s, err);
@@ -96,13 +100,16 @@ tally_status tally_session_logits(tally_session *s, const float **logits, tally_
     return TALLY_OK;
 }
 
-tally_status tally_session_eval(tally_session *s, const int32_t *ids, int n, int chunk, tally_logits_fn *fn, void *user, tally_error *user_err) {
+tally_status tally_session_eval(tally_session *s, const int32_t *ids, int n, int chunk, tally_logits_fn *fn, void *user,
+                                tally_error *user_err) {
     error *err = (error *)user_err;
     tally_engine *e = s->engine;
     int most = e->step_rows < e->logit_rows ? e->step_rows : e->logit_rows;
     if (chunk == 0) chunk = most;
     if (chunk < 0 || chunk > most) {
-        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT, "a chunk of %d rows: this engine was opened for 1 to %d rows with logits", chunk, most);
+        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT,
+                                       "a chunk of %d rows: this engine was opened for 1 to %d rows with logits", chunk,
+                                       most);
     }
     status st = catch_up(s, err);
     if (!st) st = sequence_append(e, &s->seq, ids, n, err);
@@ -113,7 +120,8 @@ tally_status tally_session_eval(tally_session *s, const int32_t *ids, int n, int
         if (st) break;
         s->logits_at = pos + rows - 1;
         memcpy(s->logits, r.logits + (int64_t)(rows - 1) * e->n_vocab, (size_t)e->n_vocab * sizeof *s->logits);
-        for (int i = 0; i < rows && !st; i++) st = (status)fn(user, pos + i, r.logits + (int64_t)i * e->n_vocab, e->n_vocab);
+        for (int i = 0; i < rows && !st; i++)
+            st = (status)fn(user, pos + i, r.logits + (int64_t)i * e->n_vocab, e->n_vocab);
     }
     return (tally_status)st;
 }
@@ -145,16 +153,30 @@ static const char SNAPSHOT_MAGIC[8] = "tallyss1";
 static uint64_t model_identity(const tally_engine *e) {
     const cache_desc *c = &e->plan.model.cache;
     const model_config *m = &e->plan.model.config;
-    int64_t parts[] = {c->n_layers, c->n_kv_heads, c->head_dim, c->k_type, c->v_type, m->n_vocab, m->dim, m->n_heads, m->family, e->plan.model.n_params,
+    int64_t parts[] = {c->n_layers,
+                       c->n_kv_heads,
+                       c->head_dim,
+                       c->k_type,
+                       c->v_type,
+                       m->n_vocab,
+                       m->dim,
+                       m->n_heads,
+                       m->family,
+                       e->plan.model.n_params,
                        (int64_t)hash_bytes(checkpoint_path(e->source->ck), strlen(checkpoint_path(e->source->ck)))};
     return hash_bytes(parts, sizeof parts);
 }
 
-static int64_t block_bytes(const tally_engine *e) { return e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache); }
+static int64_t block_bytes(const tally_engine *e) {
+    return e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache);
+}
 
 tally_status tally_session_save(const tally_session *s, void **bytes, size_t *n, tally_error *user_err) {
     const tally_engine *e = s->engine;
-    snapshot_header h = {.identity = model_identity(e), .block_bytes = block_bytes(e), .n_tokens = s->seq.n_tokens, .n_cached = s->seq.cache.length};
+    snapshot_header h = {.identity = model_identity(e),
+                         .block_bytes = block_bytes(e),
+                         .n_tokens = s->seq.n_tokens,
+                         .n_cached = s->seq.cache.length};
     memcpy(h.magic, SNAPSHOT_MAGIC, sizeof h.magic);
     size_t tokens = (size_t)h.n_tokens * sizeof *s->seq.token;
     *n = sizeof h + tokens + (size_t)s->seq.cache.n_blocks * (size_t)h.block_bytes;
@@ -164,19 +186,22 @@ tally_status tally_session_save(const tally_session *s, void **bytes, size_t *n,
     at += sizeof h;
     memcpy(at, s->seq.token, tokens);
     at += tokens;
-    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes) e->plan.device->vt->block_read(e->plan.device, s->seq.cache.block[i], at);
+    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes)
+        e->plan.device->vt->block_read(e->plan.device, s->seq.cache.block[i], at);
     return TALLY_OK;
 }
 
 static status check_snapshot(const tally_engine *e, const snapshot_header *h, size_t n, error *err) {
-    if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof h->magic) != 0) return error_set(err, STATUS_BAD_FILE, "these %zu bytes are no tally snapshot", n);
+    if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof h->magic) != 0)
+        return error_set(err, STATUS_BAD_FILE, "these %zu bytes are no tally snapshot", n);
     if (h->identity != model_identity(e) || h->block_bytes != block_bytes(e)) {
         return error_set(err, STATUS_BAD_ARGUMENT, "the snapshot was taken with another model or other cache types");
     }
     if (h->n_tokens < 0 || h->n_cached < 0 || h->n_cached > h->n_tokens) {
         return error_set(err, STATUS_BAD_FILE, "the snapshot claims %d cached of %d tokens", h->n_cached, h->n_tokens);
     }
-    size_t want = sizeof *h + (size_t)h->n_tokens * sizeof(int32_t) + ((size_t)h->n_cached + KV_BLOCK - 1) / KV_BLOCK * (size_t)h->block_bytes;
+    size_t want = sizeof *h + (size_t)h->n_tokens * sizeof(int32_t) +
+                  ((size_t)h->n_cached + KV_BLOCK - 1) / KV_BLOCK * (size_t)h->block_bytes;
     if (n != want) return error_set(err, STATUS_BAD_FILE, "the snapshot has %zu bytes, expected %zu", n, want);
     return STATUS_OK;
 }
@@ -199,10 +224,12 @@ tally_status tally_session_restore(tally_session *s, const void *bytes, size_t n
     free(tokens);
     if (!st && !block_table_reserve(&s->seq.cache, h.n_cached)) {
         truncate_to(s, 0);
-        st = error_set(err, STATUS_FULL, "the snapshot's %d positions do not fit the %d free blocks of the cache", h.n_cached, e->blocks.n_free);
+        st = error_set(err, STATUS_FULL, "the snapshot's %d positions do not fit the %d free blocks of the cache",
+                       h.n_cached, e->blocks.n_free);
     }
     if (st) return (tally_status)st;
-    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes) e->plan.device->vt->block_write(e->plan.device, s->seq.cache.block[i], at);
+    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes)
+        e->plan.device->vt->block_write(e->plan.device, s->seq.cache.block[i], at);
     block_table_commit(&s->seq.cache, h.n_cached);
     return TALLY_OK;
 }

@@ -21,12 +21,14 @@ void sequence_deinit(sequence *s) {
 
 status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, int n, error *err) {
     if (n > e->context - s->n_tokens) {
-        return error_set(err, STATUS_FULL, "%d tokens behind %d do not fit a context of %d; raise -c (the model's maximum is %d)", n, s->n_tokens,
-                         e->context, e->plan.model.config.context_length);
+        return error_set(err, STATUS_FULL,
+                         "%d tokens behind %d do not fit a context of %d; raise -c (the model's maximum is %d)", n,
+                         s->n_tokens, e->context, e->plan.model.config.context_length);
     }
     for (int i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= e->n_vocab) {
-            return error_set(err, STATUS_BAD_ARGUMENT, "token %d at position %d: the model's ids are 0 to %d", ids[i], s->n_tokens + i, e->n_vocab - 1);
+            return error_set(err, STATUS_BAD_ARGUMENT, "token %d at position %d: the model's ids are 0 to %d", ids[i],
+                             s->n_tokens + i, e->n_vocab - 1);
         }
     }
     memcpy(s->token + s->n_tokens, ids, (size_t)n * sizeof *ids);
@@ -36,7 +38,11 @@ status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, i
 
 // Lays the parts out as rows.
 static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_parts) {
-    step_inputs in = {.n_seqs = n_parts, .token = e->row_token, .pos = e->row_pos, .seq = e->row_seq, .block_table = e->tables,
+    step_inputs in = {.n_seqs = n_parts,
+                      .token = e->row_token,
+                      .pos = e->row_pos,
+                      .seq = e->row_seq,
+                      .block_table = e->tables,
                       .out_row = e->out_row};
     for (int p = 0; p < n_parts; p++) {
         const sequence *s = parts[p].seq;
@@ -58,10 +64,12 @@ static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_p
 static void describe_fault(error *err, const step_result *r, int row, int pos) {
     const char *label = r->fault_label[row] ? r->fault_label[row] : "?";
     if (r->fault[row] >= 0) {
-        error_set(err, STATUS_NON_FINITE, "the numbers of layer %d (%s) at position %d are not finite; a weight is damaged or overflows", r->fault[row],
-                  label, pos);
+        error_set(err, STATUS_NON_FINITE,
+                  "the numbers of layer %d (%s) at position %d are not finite; a weight is damaged or overflows",
+                  r->fault[row], label, pos);
     } else {
-        error_set(err, STATUS_NON_FINITE, "the numbers of %s at position %d are not finite; a weight is damaged or overflows", label, pos);
+        error_set(err, STATUS_NON_FINITE,
+                  "the numbers of %s at position %d are not finite; a weight is damaged or overflows", label, pos);
     }
 }
 

@@ -17,13 +17,13 @@
 #include "tensor/dtype.h"
 
 typedef struct checkpoint_tensor {
-    str name;           // borrowed from the checkpoint
+    str name; // borrowed from the checkpoint
     dtype type;
-    int n_dims;         // 1..4
-    int64_t dim[4];     // outermost first
-    const void *data;   // whole tensor, contiguous; GGUF: at a multiple of 8, safetensors: at any address
+    int n_dims;       // 1..4
+    int64_t dim[4];   // outermost first
+    const void *data; // whole tensor, contiguous; GGUF: at a multiple of 8, safetensors: at any address
     uint64_t n_bytes;
-    int file;           // which of the checkpoint's files, for messages
+    int file; // which of the checkpoint's files, for messages
 } checkpoint_tensor;
 
 typedef struct checkpoint checkpoint;

@@ -11,8 +11,19 @@
 #include "base/str.h"
 
 typedef enum gguf_type {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64,
-    GGUF_I64, GGUF_F64
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64
 } gguf_type;
 
 typedef struct gguf gguf; // opened by checkpoint.c
@@ -21,7 +32,8 @@ typedef struct gguf gguf; // opened by checkpoint.c
 // names key, found and expected type. Integers of every width are accepted where they fit.
 bool gguf_has(const gguf *g, const char *key);
 status gguf_get_int(const gguf *g, const char *key, int64_t *value, bool *found, error *err);
-status gguf_get_float(const gguf *g, const char *key, double *value, bool *found, error *err); // integers are accepted too
+status gguf_get_float(const gguf *g, const char *key, double *value, bool *found,
+                      error *err); // integers are accepted too
 status gguf_get_bool(const gguf *g, const char *key, bool *value, bool *found, error *err);
 status gguf_get_str(const gguf *g, const char *key, str *value, bool *found, error *err);
 // Arrays: the length, then elements one by one. Strings borrow from the mapping and are found in O(1) after gguf_open.

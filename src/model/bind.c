@@ -45,22 +45,27 @@ static bool applies(const model_config *c, weight_when when, int layer) {
 // "[3, 4]" into a caller's buffer.
 static const char *shape_text(char *buf, size_t size, const int64_t *dim, int n) {
     size_t at = (size_t)snprintf(buf, size, "[");
-    for (int i = 0; i < n && at < size; i++) at += (size_t)snprintf(buf + at, size - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    for (int i = 0; i < n && at < size; i++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%lld", i ? ", " : "", (long long)dim[i]);
     if (at < size) snprintf(buf + at, size - at, "]");
     return buf;
 }
 
-static status no_memory(const binder *b) { return error_set(b->err, STATUS_NO_MEMORY, "out of memory while binding weights"); }
+static status no_memory(const binder *b) {
+    return error_set(b->err, STATUS_NO_MEMORY, "out of memory while binding weights");
+}
 
 // A tensor of exactly this shape; *out is NULL when it is absent and `must` is false.
-static status find(binder *b, const char *name, const int64_t *dim, int n_dims, bool must, const checkpoint_tensor **out) {
+static status find(binder *b, const char *name, const int64_t *dim, int n_dims, bool must,
+                   const checkpoint_tensor **out) {
     const checkpoint_tensor *t = *out = checkpoint_find(b->ck, str_from(name));
     char want[96], have[96];
     shape_text(want, sizeof want, dim, n_dims);
     if (!t) {
         if (!must) return STATUS_OK;
-        return error_set(b->err, STATUS_BAD_FILE, "tensor '%s' (shape %s) is missing: the checkpoint is incomplete, or not a %s model",
-                         name, want, b->m->config.arch);
+        return error_set(b->err, STATUS_BAD_FILE,
+                         "tensor '%s' (shape %s) is missing: the checkpoint is incomplete, or not a %s model", name,
+                         want, b->m->config.arch);
     }
     bool same = t->n_dims == n_dims;
     for (int i = 0; same && i < n_dims; i++) same = t->dim[i] == dim[i];
@@ -69,7 +74,8 @@ static status find(binder *b, const char *name, const int64_t *dim, int n_dims, 
                          shape_text(have, sizeof have, t->dim, t->n_dims), want);
     }
     if (!dtype_get(t->type)->to_f32) {
-        return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%s' is stored as %s, which is no weight type", name, dtype_get(t->type)->name);
+        return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%s' is stored as %s, which is no weight type", name,
+                         dtype_get(t->type)->name);
     }
     return map_put(&b->used, t->name, 1) ? STATUS_OK : no_memory(b);
 }
@@ -105,7 +111,8 @@ static const void *expert_data(const checkpoint_tensor *t, int64_t e, int64_t fi
 }
 
 // Experts packed in one tensor: GGUF's [E, n, k], or Hugging Face's `gate_up_proj` [E, 2n, k] / `down_proj` [E, n, k].
-static status bind_packed_experts(binder *b, const weight_rule *r, int layer, weight *w, const void **data, bool *done) {
+static status bind_packed_experts(binder *b, const weight_rule *r, int layer, weight *w, const void **data,
+                                  bool *done) {
     const checkpoint_tensor *t;
     char name[160];
     snprintf(name, sizeof name, r->pattern, layer);
@@ -141,8 +148,10 @@ static status bind_experts(binder *b, const weight_rule *r, int layer, weight *w
         TRY(find(b, name, dim, 2, true, &t));
         if (e == 0) w->part[0].type = t->type;
         if (t->type != w->part[0].type) {
-            return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%s' is %s but expert 0 of the same layer is %s: experts of one layer must share a type",
-                             name, dtype_get(t->type)->name, dtype_get(w->part[0].type)->name);
+            return error_set(
+                b->err, STATUS_UNSUPPORTED,
+                "tensor '%s' is %s but expert 0 of the same layer is %s: experts of one layer must share a type", name,
+                dtype_get(t->type)->name, dtype_get(w->part[0].type)->name);
         }
         data[e] = t->data;
     }
@@ -151,8 +160,13 @@ static status bind_experts(binder *b, const weight_rule *r, int layer, weight *w
 
 static status bind_rule(binder *b, const weight_rule *r, int layer, int *id) {
     const model_config *c = &b->m->config;
-    weight w = {.label = r->label, .layer = layer, .role = r->role, .split = r->split, .n_experts = 1,
-                .n = dim_value(c, r->n), .k = dim_value(c, r->k)};
+    weight w = {.label = r->label,
+                .layer = layer,
+                .role = r->role,
+                .split = r->split,
+                .n_experts = 1,
+                .n = dim_value(c, r->n),
+                .k = dim_value(c, r->k)};
     if (r->role == WEIGHT_EXPERTS) {
         TRY(bind_experts(b, r, layer, &w));
     } else {
@@ -165,9 +179,12 @@ static status bind_rule(binder *b, const weight_rule *r, int layer, int *id) {
 
 // Embedding, final norm, head. A head that is absent is the embedding; one that is present counts unless the file says "tied".
 static status bind_top(binder *b, layer_weights *top) {
-    static const weight_rule embed = {W_EMBED, "token_embd", "model.embed_tokens.weight", 0, WEIGHT_EMBED, SPLIT_NONE, DIM_VOCAB, DIM_HIDDEN, ALWAYS};
-    static const weight_rule norm = {W_FINAL_NORM, "output_norm", "model.norm.weight", 0, WEIGHT_VECTOR, SPLIT_NONE, DIM_HIDDEN, DIM_ONE, ALWAYS};
-    static const weight_rule head = {W_HEAD, "output", "lm_head.weight", 0, WEIGHT_LINEAR, SPLIT_OUT, DIM_VOCAB, DIM_HIDDEN, ALWAYS};
+    static const weight_rule embed = {
+        W_EMBED, "token_embd", "model.embed_tokens.weight", 0, WEIGHT_EMBED, SPLIT_NONE, DIM_VOCAB, DIM_HIDDEN, ALWAYS};
+    static const weight_rule norm = {
+        W_FINAL_NORM, "output_norm", "model.norm.weight", 0, WEIGHT_VECTOR, SPLIT_NONE, DIM_HIDDEN, DIM_ONE, ALWAYS};
+    static const weight_rule head = {W_HEAD,    "output",  "lm_head.weight", 0,     WEIGHT_LINEAR,
+                                     SPLIT_OUT, DIM_VOCAB, DIM_HIDDEN,       ALWAYS};
     model_config *c = &b->m->config;
     bool tied = c->tied_head;
     if (b->ck) {
@@ -198,7 +215,9 @@ static status bind_rope(binder *b, layer_weights *top) {
         dtype_get(t->type)->to_f32(divisors, t->data, n);
         for (int i = 0; i < n; i++) {
             if (!(divisors[i] > 0)) {
-                return error_set(b->err, STATUS_BAD_FILE, "tensor 'rope_freqs.weight': divisor %d is %g, it must be positive", i, (double)divisors[i]);
+                return error_set(b->err, STATUS_BAD_FILE,
+                                 "tensor 'rope_freqs.weight': divisor %d is %g, it must be positive", i,
+                                 (double)divisors[i]);
             }
         }
     }
@@ -218,8 +237,8 @@ static status refuse_surplus(binder *b) {
         if (map_get(&b->used, t->name, NULL) || !str_starts(t->name, STR("model.layers."))) continue;
         if (str_ends(t->name, STR("rotary_emb.inv_freq"))) continue; // a buffer that old checkpoints carry; recomputed
         if (strtol(t->name.data + strlen("model.layers."), NULL, 10) >= b->m->config.n_layers) continue;
-        return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%.*s' has no place in a %s model with this configuration", STR_ARG(t->name),
-                         b->m->config.arch);
+        return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%.*s' has no place in a %s model with this configuration",
+                         STR_ARG(t->name), b->m->config.arch);
     }
     return STATUS_OK;
 }
@@ -239,8 +258,8 @@ static status bind_all(binder *b, const family *f, layer_weights *top, layer_wei
     return refuse_surplus(b);
 }
 
-status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, layer_weights *top, layer_weights *layers,
-                    error *err) {
+status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, layer_weights *top,
+                    layer_weights *layers, error *err) {
     binder b = {.m = m, .ck = ck, .plan_type = plan_type, .err = err};
     status s = bind_all(&b, f, top, layers);
     map_deinit(&b.used);

@@ -9,16 +9,48 @@
 
 typedef enum weight_field {
     // once per model
-    W_EMBED, W_FINAL_NORM, W_HEAD, W_INV_FREQ,
+    W_EMBED,
+    W_FINAL_NORM,
+    W_HEAD,
+    W_INV_FREQ,
     // once per layer
-    W_ATTN_NORM, W_Q, W_K, W_V, W_O, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_O_BIAS, W_Q_NORM, W_K_NORM,
-    W_FFN_NORM, W_GATE, W_UP, W_DOWN, W_GATE_BIAS, W_UP_BIAS, W_DOWN_BIAS,
-    W_ROUTER, W_EXPERT_GATE, W_EXPERT_UP, W_EXPERT_DOWN,
+    W_ATTN_NORM,
+    W_Q,
+    W_K,
+    W_V,
+    W_O,
+    W_Q_BIAS,
+    W_K_BIAS,
+    W_V_BIAS,
+    W_O_BIAS,
+    W_Q_NORM,
+    W_K_NORM,
+    W_FFN_NORM,
+    W_GATE,
+    W_UP,
+    W_DOWN,
+    W_GATE_BIAS,
+    W_UP_BIAS,
+    W_DOWN_BIAS,
+    W_ROUTER,
+    W_EXPERT_GATE,
+    W_EXPERT_UP,
+    W_EXPERT_DOWN,
     W_FIELD_COUNT
 } weight_field;
 
 // A size in terms of the configuration.
-typedef enum weight_dim { DIM_ONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_HEAD, DIM_FFN, DIM_EXPERTS, DIM_EXPERT_FFN, DIM_VOCAB } weight_dim;
+typedef enum weight_dim {
+    DIM_ONE,
+    DIM_HIDDEN,
+    DIM_Q,
+    DIM_KV,
+    DIM_HEAD,
+    DIM_FFN,
+    DIM_EXPERTS,
+    DIM_EXPERT_FFN,
+    DIM_VOCAB
+} weight_dim;
 
 // In which layers, or models, the weight exists.
 typedef enum weight_when { ALWAYS, IF_QKV_BIAS, IF_OUT_BIAS, IF_DENSE, IF_DENSE_BIAS, IF_MOE } weight_when;
@@ -27,7 +59,7 @@ typedef struct weight_rule {
     weight_field field;
     const char *label;   // in messages, tables and traces
     const char *pattern; // tensor name; %d is the layer
-    const char *expert;  // WEIGHT_EXPERTS: the name of one expert, %d layer and %d expert; `pattern` is the packed form [E, n, k]
+    const char *expert;  // WEIGHT_EXPERTS: the name of one expert (%d layer, %d expert); `pattern` is the packed form
     weight_role role;
     weight_split split;
     weight_dim n, k;
@@ -64,6 +96,7 @@ tensor block_mlp(const forward *f, tensor x);
 tensor block_moe(const forward *f, tensor x);
 
 // Rows of the weight tables that several families share.
+// clang-format off
 #define ATTENTION_WEIGHTS                                                                                              \
     {W_ATTN_NORM, "attn_norm", "model.layers.%d.input_layernorm.weight", 0, WEIGHT_VECTOR, SPLIT_NONE, DIM_HIDDEN, DIM_ONE, ALWAYS},      \
     {W_Q, "attn_q", "model.layers.%d.self_attn.q_proj.weight", 0, WEIGHT_LINEAR, SPLIT_OUT, DIM_Q, DIM_HIDDEN, ALWAYS},                   \
@@ -96,5 +129,7 @@ tensor block_moe(const forward *f, tensor x);
      WEIGHT_EXPERTS, SPLIT_OUT, DIM_EXPERT_FFN, DIM_HIDDEN, IF_MOE},                                                                      \
     {W_EXPERT_DOWN, "ffn_down_exps", "model.layers.%d.mlp.experts.down_proj.weight", "model.layers.%d.mlp.experts.%d.down_proj.weight",   \
      WEIGHT_EXPERTS, SPLIT_REDUCED, DIM_HIDDEN, DIM_EXPERT_FFN, IF_MOE}
+
+// clang-format on
 
 #endif

@@ -33,7 +33,8 @@ static void write_forward(model *m, const family *f, const layer_weights *top, c
     g->logits = op_linear(g, x, top->id[W_HEAD], -1, 1);
 }
 
-status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes, error *err) {
+status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes,
+                   error *err) {
     *m = (model){.config = *config};
     arena_init(&m->memory);
     m->weights.memory = &m->memory;
@@ -45,8 +46,11 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
     op_list_init(&m->list, &m->memory, &m->weights, err);
     write_forward(m, f, &top, layers);
     TRY(passes_run(&m->list, passes));
-    m->cache = (cache_desc){.n_layers = config->n_layers, .n_kv_heads = config->n_kv_heads, .head_dim = config->head_dim,
-                            .k_type = DTYPE_F16, .v_type = DTYPE_F16};
+    m->cache = (cache_desc){.n_layers = config->n_layers,
+                            .n_kv_heads = config->n_kv_heads,
+                            .head_dim = config->head_dim,
+                            .k_type = DTYPE_F16,
+                            .v_type = DTYPE_F16};
     for (int i = 0; i < m->weights.n; i++) {
         const weight *w = &m->weights.w[i];
         if (!w->absorbed) m->n_params += w->n_experts * w->n * w->k;

@@ -24,7 +24,8 @@ typedef struct model {
 
 // `ck` may be NULL (plan only; weights count as `plan_type`). `passes`: op/passes.h. The checkpoint's tensors must be loaded and
 // outlive the uploads. On failure the model is empty and model_deinit is still allowed.
-status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes, error *err);
+status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes,
+                   error *err);
 void model_deinit(model *m);
 
 // True when the weights a checkpoint brings are all F32, so that F32 is the natural type of its cache.

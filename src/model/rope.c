@@ -15,7 +15,8 @@ static double llama3_frequency(const rope_config *c, double freq) {
 
 // YaRN: the dimension at which a wave turns `turns` times within the original context.
 static double yarn_dimension(const rope_config *c, double turns) {
-    return c->dim * elementary_log_double(c->original_context / (TWO_PI * turns)) / (2 * elementary_log_double(c->theta));
+    return c->dim * elementary_log_double(c->original_context / (TWO_PI * turns)) /
+           (2 * elementary_log_double(c->theta));
 }
 
 static double yarn_frequency(const rope_config *c, double freq, int i) {

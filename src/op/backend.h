@@ -26,17 +26,17 @@ typedef struct step_limits {
 // One step. Rows of one sequence stand in ascending position, one behind the other.
 typedef struct step_inputs {
     int n_rows, n_out, n_seqs;
-    const int32_t *token;               // [n_rows]
-    const int32_t *pos;                 // [n_rows]
-    const int32_t *seq;                 // [n_rows] -> 0 .. n_seqs-1, ascending
-    const int32_t *const *block_table;  // [n_seqs]: block of position p is block_table[s][p / KV_BLOCK]
-    const int32_t *out_row;             // [n_out] ascending
+    const int32_t *token;              // [n_rows]
+    const int32_t *pos;                // [n_rows]
+    const int32_t *seq;                // [n_rows] -> 0 .. n_seqs-1, ascending
+    const int32_t *const *block_table; // [n_seqs]: block of position p is block_table[s][p / KV_BLOCK]
+    const int32_t *out_row;            // [n_out] ascending
 } step_inputs;
 
 // The result of a step; owned by the backend, valid until the next run.
 typedef struct step_result {
-    const float *logits;       // [n_out][n_vocab]
-    const int16_t *fault;      // [n_rows] STEP_OK, or the layer in which the row's numbers stopped being finite
+    const float *logits;            // [n_out][n_vocab]
+    const int16_t *fault;           // [n_rows] STEP_OK, or the layer in which the row's numbers stopped being finite
     const char *const *fault_label; // [n_rows] the operation that noticed
 } step_result;
 enum { STEP_OK = -2, STEP_FAULT_OUTSIDE = -1 }; // -1: before or after the layers
@@ -48,13 +48,14 @@ typedef struct backend_vtable {
     void (*destroy)(backend *b);
     // STATUS_UNSUPPORTED names operation and type.
     status (*supports)(const backend *b, const op *o, const weight_set *weights, error *err);
-    int64_t (*weight_bytes)(const backend *b, const weight *w);      // on the device; 0 where the file's pages serve
+    int64_t (*weight_bytes)(const backend *b, const weight *w);       // on the device; 0 where the file's pages serve
     int64_t (*block_bytes)(const backend *b, const cache_desc *desc); // one cache block, all layers
-    int64_t (*scratch_bytes)(const backend *b, const op_list *g, const step_limits *limits); // beside the planned workspace
+    int64_t (*scratch_bytes)(const backend *b, const op_list *g,
+                             const step_limits *limits); // beside the planned workspace
     status (*weight_upload)(backend *b, const weight_set *weights, int id, error *err);
     // Makes workspace, scratch and cache. The list and its weights stay the caller's and must outlive the backend.
-    status (*prepare)(backend *b, const op_list *g, int64_t workspace_bytes, const cache_desc *desc, const step_limits *limits,
-                      error *err);
+    status (*prepare)(backend *b, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
+                      const step_limits *limits, error *err);
     status (*run)(backend *b, const step_inputs *in, step_result *out, error *err);
     // Cache blocks as bytes (block_bytes each), for snapshots and copy on write.
     void (*block_read)(const backend *b, int block, void *dst);

@@ -45,8 +45,13 @@ static tensor new_temp(op_list *g, dtype type, rows_kind rows, int64_t width) {
     if (!temps) return (tensor){0};
     g->temps = temps;
     temps[g->n_temps] = (op_temp){.type = type, .rows = rows, .width = width, .first = -1, .last = -1};
-    return (tensor){.type = type, .where = STORAGE_TEMP, .id = g->n_temps++, .rows = rows, .n_dims = 2,
-                    .dim = {0, width}, .stride = {width, 1}};
+    return (tensor){.type = type,
+                    .where = STORAGE_TEMP,
+                    .id = g->n_temps++,
+                    .rows = rows,
+                    .n_dims = 2,
+                    .dim = {0, width},
+                    .stride = {width, 1}};
 }
 
 static tensor weight_tensor(const op_list *g, int id) {
@@ -64,7 +69,8 @@ static tensor weight_tensor(const op_list *g, int id) {
 }
 
 static tensor input_tensor(step_input which, rows_kind rows) {
-    return (tensor){.type = DTYPE_I32, .where = STORAGE_INPUT, .id = (int32_t)which, .rows = rows, .n_dims = 1, .stride = {1}};
+    return (tensor){
+        .type = DTYPE_I32, .where = STORAGE_INPUT, .id = (int32_t)which, .rows = rows, .n_dims = 1, .stride = {1}};
 }
 
 // Checks a finished record and appends it.
@@ -83,7 +89,9 @@ static void append(op_list *g, op o) {
     ops[g->n_ops++] = o;
 }
 
-static const char *weight_label(const op_list *g, int id) { return id >= 0 && id < g->weights->n ? g->weights->w[id].label : "?"; }
+static const char *weight_label(const op_list *g, int id) {
+    return id >= 0 && id < g->weights->n ? g->weights->w[id].label : "?";
+}
 
 tensor tensor_columns(tensor t, int64_t first, int64_t n) {
     t.offset += first;
@@ -109,8 +117,12 @@ tensor tensor_flat(tensor t) {
 tensor op_embed(op_list *g, int table) {
     tensor w = weight_tensor(g, table);
     tensor out = new_temp(g, DTYPE_F32, ROWS_BATCH, w.dim[1]);
-    append(g, (op){.code = OP_EMBED, .label = weight_label(g, table), .n_in = 2, .n_out = 1,
-                   .in = {w, input_tensor(INPUT_TOKEN, ROWS_BATCH)}, .out = {out}});
+    append(g, (op){.code = OP_EMBED,
+                   .label = weight_label(g, table),
+                   .n_in = 2,
+                   .n_out = 1,
+                   .in = {w, input_tensor(INPUT_TOKEN, ROWS_BATCH)},
+                   .out = {out}});
     return out;
 }
 
@@ -123,41 +135,66 @@ tensor op_add(op_list *g, tensor a, tensor b) {
 tensor op_rms_norm(op_list *g, tensor x, int w, float eps) {
     tensor out = new_temp(g, DTYPE_F32, x.rows, tensor_row_len(&x));
     if (x.n_dims == 3) out = tensor_heads(out, x.dim[1], x.dim[2]);
-    append(g, (op){.code = OP_RMS_NORM, .label = weight_label(g, w), .n_in = 2, .n_out = 1,
-                   .in = {x, weight_tensor(g, w)}, .out = {out}, .args.norm = {eps}});
+    append(g, (op){.code = OP_RMS_NORM,
+                   .label = weight_label(g, w),
+                   .n_in = 2,
+                   .n_out = 1,
+                   .in = {x, weight_tensor(g, w)},
+                   .out = {out},
+                   .args.norm = {eps}});
     return out;
 }
 
 tensor op_linear(op_list *g, tensor x, int w, int bias, int pieces) {
     tensor wt = weight_tensor(g, w);
     tensor out = new_temp(g, DTYPE_F32, x.rows, wt.dim[0]);
-    append(g, (op){.code = OP_LINEAR, .label = weight_label(g, w), .n_in = 3, .n_out = 1,
-                   .in = {x, wt, weight_tensor(g, bias)}, .out = {out}, .args.linear = {pieces}});
+    append(g, (op){.code = OP_LINEAR,
+                   .label = weight_label(g, w),
+                   .n_in = 3,
+                   .n_out = 1,
+                   .in = {x, wt, weight_tensor(g, bias)},
+                   .out = {out},
+                   .args.linear = {pieces}});
     return out;
 }
 
 tensor op_rope_table(op_list *g, int inv_freq, float scale) {
     tensor w = weight_tensor(g, inv_freq);
     tensor out = new_temp(g, DTYPE_F32, ROWS_BATCH, 2 * w.dim[0]);
-    append(g, (op){.code = OP_ROPE_TABLE, .n_in = 2, .n_out = 1, .in = {w, input_tensor(INPUT_POS, ROWS_BATCH)},
-                   .out = {out}, .args.rope = {.dim = (int)(2 * w.dim[0]), .scale = scale}});
+    append(g, (op){.code = OP_ROPE_TABLE,
+                   .n_in = 2,
+                   .n_out = 1,
+                   .in = {w, input_tensor(INPUT_POS, ROWS_BATCH)},
+                   .out = {out},
+                   .args.rope = {.dim = (int)(2 * w.dim[0]), .scale = scale}});
     return out;
 }
 
 tensor op_rope(op_list *g, tensor x, tensor table, bool interleaved) {
-    append(g, (op){.code = OP_ROPE, .n_in = 2, .n_out = 1, .in = {x, table}, .out = {x},
+    append(g, (op){.code = OP_ROPE,
+                   .n_in = 2,
+                   .n_out = 1,
+                   .in = {x, table},
+                   .out = {x},
                    .args.rope = {.dim = (int)table.dim[1], .interleaved = interleaved}});
     return x;
 }
 
 void op_kv_store(op_list *g, tensor k, tensor v) {
-    append(g, (op){.code = OP_KV_STORE, .n_in = 2, .n_out = 0, .in = {k, v},
+    append(g, (op){.code = OP_KV_STORE,
+                   .n_in = 2,
+                   .n_out = 0,
+                   .in = {k, v},
                    .args.attention = {.n_kv_heads = (int)k.dim[1], .head_dim = (int)k.dim[2]}});
 }
 
 tensor op_attention(op_list *g, tensor q, int n_kv_heads, float scale) {
     tensor out = new_temp(g, DTYPE_F32, q.rows, tensor_row_len(&q));
-    append(g, (op){.code = OP_ATTENTION, .n_in = 1, .n_out = 1, .in = {q}, .out = {out},
+    append(g, (op){.code = OP_ATTENTION,
+                   .n_in = 1,
+                   .n_out = 1,
+                   .in = {q},
+                   .out = {out},
                    .args.attention = {n_kv_heads, (int)q.dim[2], scale}});
     return out;
 }
@@ -172,7 +209,11 @@ tensor op_swiglu(op_list *g, tensor gate, tensor up) {
 void op_router_topk(op_list *g, tensor logits, int n_used, bool normalize, tensor *ids, tensor *p) {
     *ids = new_temp(g, DTYPE_I32, logits.rows, n_used);
     *p = new_temp(g, DTYPE_F32, logits.rows, n_used);
-    append(g, (op){.code = OP_ROUTER_TOPK, .n_in = 1, .n_out = 2, .in = {logits}, .out = {*ids, *p},
+    append(g, (op){.code = OP_ROUTER_TOPK,
+                   .n_in = 1,
+                   .n_out = 2,
+                   .in = {logits},
+                   .out = {*ids, *p},
                    .args.router = {n_used, normalize}});
 }
 
@@ -180,8 +221,13 @@ tensor op_expert_linear(op_list *g, tensor x, tensor ids, int w, int pieces) {
     tensor wt = weight_tensor(g, w);
     tensor out = new_temp(g, DTYPE_F32, x.rows, ids.dim[1] * wt.dim[1]);
     out = tensor_heads(out, ids.dim[1], wt.dim[1]);
-    append(g, (op){.code = OP_EXPERT_LINEAR, .label = weight_label(g, w), .n_in = 3, .n_out = 1, .in = {x, wt, ids},
-                   .out = {out}, .args.linear = {pieces}});
+    append(g, (op){.code = OP_EXPERT_LINEAR,
+                   .label = weight_label(g, w),
+                   .n_in = 3,
+                   .n_out = 1,
+                   .in = {x, wt, ids},
+                   .out = {out},
+                   .args.linear = {pieces}});
     return out;
 }
 
@@ -193,6 +239,10 @@ tensor op_expert_combine(op_list *g, tensor x, tensor p) {
 
 tensor op_gather_out_rows(op_list *g, tensor x) {
     tensor out = new_temp(g, DTYPE_F32, ROWS_OUT, x.dim[1]);
-    append(g, (op){.code = OP_GATHER_ROWS, .n_in = 2, .n_out = 1, .in = {x, input_tensor(INPUT_OUT_ROW, ROWS_OUT)}, .out = {out}});
+    append(g, (op){.code = OP_GATHER_ROWS,
+                   .n_in = 2,
+                   .n_out = 1,
+                   .in = {x, input_tensor(INPUT_OUT_ROW, ROWS_OUT)},
+                   .out = {out}});
     return out;
 }

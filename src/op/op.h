@@ -29,11 +29,25 @@ typedef enum step_input {
 enum { OP_MAX_IN = 4, OP_MAX_OUT = 2 };
 
 typedef union op_args {
-    struct { float eps; } norm;
-    struct { int pieces; } linear; // the reduced dimension is summed in this many equal pieces, added in a binary tree
-    struct { int dim; bool interleaved; float scale; } rope; // dim: rotated numbers of a head; scale: of cos and sin
-    struct { int n_kv_heads, head_dim; float scale; } attention; // also of KV_STORE
-    struct { int n_used; bool normalize; } router;
+    struct {
+        float eps;
+    } norm;
+    struct {
+        int pieces;
+    } linear; // the reduced dimension is summed in this many equal pieces, added in a binary tree
+    struct {
+        int dim;
+        bool interleaved;
+        float scale;
+    } rope; // dim: rotated numbers of a head; scale: of cos and sin
+    struct {
+        int n_kv_heads, head_dim;
+        float scale;
+    } attention; // also of KV_STORE
+    struct {
+        int n_used;
+        bool normalize;
+    } router;
 } op_args;
 
 typedef struct op {
@@ -60,7 +74,7 @@ typedef struct op_list {
     int n_ops, cap_ops;
     op_temp *temps;
     int n_temps, cap_temps;
-    int layer;   // builders stamp it on their records
+    int layer;     // builders stamp it on their records
     tensor logits; // the list's result, [out rows, n_vocab] F32
     status failed;
     error *err; // borrowed; written by the first failure
@@ -76,19 +90,21 @@ tensor tensor_heads(tensor t, int64_t n_heads, int64_t head_dim);
 tensor tensor_flat(tensor t); // [rows, a, b] contiguous -> [rows, a * b]
 
 // Builders. w arguments are numbers of the weight set; -1 means absent where `bias` allows it. Results are F32 unless said.
-tensor op_embed(op_list *g, int table);                                              // [rows, k]
-tensor op_add(op_list *g, tensor a, tensor b);                                       // as a
-tensor op_rms_norm(op_list *g, tensor x, int w, float eps);                          // as x, over the last dimension
-tensor op_linear(op_list *g, tensor x, int w, int bias, int pieces);                 // [rows, k] -> [rows, n]
-tensor op_rope_table(op_list *g, int inv_freq, float scale);                         // [rows, 2 * n]: cosines, then sines
-tensor op_rope(op_list *g, tensor x, tensor table, bool interleaved);                // [rows, heads, d], in place
-void op_kv_store(op_list *g, tensor k, tensor v);                                    // [rows, kv heads, d] each
-tensor op_attention(op_list *g, tensor q, int n_kv_heads, float scale);              // [rows, heads, d] -> [rows, heads * d]
-tensor op_swiglu(op_list *g, tensor gate, tensor up);                                // as gate
-void op_router_topk(op_list *g, tensor logits, int n_used, bool normalize, tensor *ids, tensor *p); // [rows, n_used] I32, F32
-tensor op_expert_linear(op_list *g, tensor x, tensor ids, int w, int pieces);        // [rows, k] or [rows, used, k] -> [rows, used, n]
-tensor op_expert_combine(op_list *g, tensor x, tensor p);                            // [rows, used, n] -> [rows, n]
-tensor op_gather_out_rows(op_list *g, tensor x);                                     // [rows, n] -> [out rows, n]
+tensor op_embed(op_list *g, int table);                                 // [rows, k]
+tensor op_add(op_list *g, tensor a, tensor b);                          // as a
+tensor op_rms_norm(op_list *g, tensor x, int w, float eps);             // as x, over the last dimension
+tensor op_linear(op_list *g, tensor x, int w, int bias, int pieces);    // [rows, k] -> [rows, n]
+tensor op_rope_table(op_list *g, int inv_freq, float scale);            // [rows, 2 * n]: cosines, then sines
+tensor op_rope(op_list *g, tensor x, tensor table, bool interleaved);   // [rows, heads, d], in place
+void op_kv_store(op_list *g, tensor k, tensor v);                       // [rows, kv heads, d] each
+tensor op_attention(op_list *g, tensor q, int n_kv_heads, float scale); // [rows, heads, d] -> [rows, heads * d]
+tensor op_swiglu(op_list *g, tensor gate, tensor up);                   // as gate
+tensor op_expert_combine(op_list *g, tensor x, tensor p);               // [rows, used, n] -> [rows, n]
+tensor op_gather_out_rows(op_list *g, tensor x);                        // [rows, n] -> [out rows, n]
+// [rows, k] or [rows, used, k] -> [rows, used, n]
+tensor op_expert_linear(op_list *g, tensor x, tensor ids, int w, int pieces);
+// [rows, experts] -> ids [rows, n_used] I32 and probabilities [rows, n_used] F32
+void op_router_topk(op_list *g, tensor logits, int n_used, bool normalize, tensor *ids, tensor *p);
 
 // Shape and type rules of one record, the same for every backend: STATUS_INTERNAL with label, expected and found.
 status op_check(const op *o, const weight_set *weights, error *err);

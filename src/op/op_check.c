@@ -6,10 +6,10 @@ static status fail(const op *o, error *err, const char *rule, int64_t found, int
                      opcode_name(o->code), o->layer, rule, (long long)found, (long long)expected);
 }
 
-#define EXPECT(rule, found, expected)                                                                                  \
-    do {                                                                                                               \
-        int64_t f_ = (found), e_ = (expected);                                                                         \
-        if (f_ != e_) return fail(o, err, rule, f_, e_);                                                               \
+#define EXPECT(rule, found, expected) \
+    do { \
+        int64_t f_ = (found), e_ = (expected); \
+        if (f_ != e_) return fail(o, err, rule, f_, e_); \
     } while (0)
 
 static status check_linear(const op *o, const weight_set *weights, error *err) {
@@ -75,11 +75,14 @@ static status check_router(const op *o, error *err) {
 status op_check(const op *o, const weight_set *weights, error *err) {
     for (int i = 0; i < o->n_in; i++) {
         bool optional = o->code == OP_LINEAR && i == 2;
-        if (o->in[i].where == STORAGE_NONE && !optional) return fail(o, err, "storage of an input", STORAGE_NONE, STORAGE_TEMP);
+        if (o->in[i].where == STORAGE_NONE && !optional)
+            return fail(o, err, "storage of an input", STORAGE_NONE, STORAGE_TEMP);
     }
     switch (o->code) {
     case OP_EMBED: EXPECT("numbers of a row", o->out[0].dim[1], o->in[0].dim[1]); return STATUS_OK;
-    case OP_ADD: TRY(check_same_row(o, &o->in[0], &o->in[1], err)); return check_same_row(o, &o->in[0], &o->out[0], err);
+    case OP_ADD:
+        TRY(check_same_row(o, &o->in[0], &o->in[1], err));
+        return check_same_row(o, &o->in[0], &o->out[0], err);
     case OP_RMS_NORM:
     case OP_ADD_RMS_NORM: return check_norm(o, err);
     case OP_LINEAR: return check_linear(o, weights, err);
@@ -89,7 +92,9 @@ status op_check(const op *o, const weight_set *weights, error *err) {
         EXPECT("dimensions of k", o->in[0].n_dims, 3);
         return check_same_row(o, &o->in[0], &o->in[1], err);
     case OP_ATTENTION: return check_attention(o, err);
-    case OP_SWIGLU: TRY(check_same_row(o, &o->in[0], &o->in[1], err)); return check_same_row(o, &o->in[0], &o->out[0], err);
+    case OP_SWIGLU:
+        TRY(check_same_row(o, &o->in[0], &o->in[1], err));
+        return check_same_row(o, &o->in[0], &o->out[0], err);
     case OP_ROUTER_TOPK: return check_router(o, err);
     case OP_EXPERT_LINEAR: return check_expert_linear(o, weights, err);
     case OP_EXPERT_COMBINE:

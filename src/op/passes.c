@@ -4,9 +4,9 @@
 
 // Where a temporary that was merged into another one now lives.
 typedef struct moved {
-    int id;               // of the merged temporary, or -1
-    int64_t offset;       // numbers added to every view's offset
-    int64_t row, slot;    // new strides of rows and, for expert results, of slots (0: unchanged)
+    int id;            // of the merged temporary, or -1
+    int64_t offset;    // numbers added to every view's offset
+    int64_t row, slot; // new strides of rows and, for expert results, of slots (0: unchanged)
 } moved;
 
 static void move_tensor(tensor *t, const moved *map) {
@@ -34,7 +34,8 @@ static bool same_view(const tensor *a, const tensor *b) {
 
 // Whether b may join a's merged projection: the same input, unsplit sums, biases on both or on neither.
 static bool can_merge(const op *a, const op *b) {
-    if (a->code != b->code || (a->code != OP_LINEAR && a->code != OP_EXPERT_LINEAR) || a->layer != b->layer) return false;
+    if (a->code != b->code || (a->code != OP_LINEAR && a->code != OP_EXPERT_LINEAR) || a->layer != b->layer)
+        return false;
     if (a->args.linear.pieces != 1 || b->args.linear.pieces != 1 || !same_view(&a->in[0], &b->in[0])) return false;
     if (a->code == OP_EXPERT_LINEAR) return same_view(&a->in[2], &b->in[2]);
     return (a->in[2].where == STORAGE_NONE) == (b->in[2].where == STORAGE_NONE);
@@ -114,7 +115,8 @@ static void fuse_add_norm(op_list *g) {
     int n = 0;
     for (int i = 0; i < g->n_ops; i++) {
         op *o = &g->ops[i], *next = o + 1;
-        bool fuse = o->code == OP_ADD && i + 1 < g->n_ops && next->code == OP_RMS_NORM && same_view(&next->in[0], &o->out[0]);
+        bool fuse =
+            o->code == OP_ADD && i + 1 < g->n_ops && next->code == OP_RMS_NORM && same_view(&next->in[0], &o->out[0]);
         if (fuse) {
             op both = *next;
             both.code = OP_ADD_RMS_NORM;

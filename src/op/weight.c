@@ -17,6 +17,7 @@ int weight_add(weight_set *set, const weight *w) {
 
 int64_t weight_file_bytes(const weight *w) {
     int64_t sum = 0;
-    for (int i = 0; i < w->n_parts; i++) sum += w->n_experts * w->part[i].n_rows * dtype_row_bytes(w->part[i].type, w->k);
+    for (int i = 0; i < w->n_parts; i++)
+        sum += w->n_experts * w->part[i].n_rows * dtype_row_bytes(w->part[i].type, w->k);
     return sum;
 }

@@ -18,10 +18,10 @@ status chat_template_open(chat_template **out, str source, error *err);
 void chat_template_close(chat_template *t);
 
 typedef struct chat_input {
-    const json_t *messages;      // array of objects; must be
-    const json_t *tools;         // array or NULL
-    const json_t *kwargs;        // object or NULL: further variables, may override bos_token and eos_token
-    str bos_token, eos_token;    // variables of the same names (trusted); .data NULL: the tokenizer has none, undefined
+    const json_t *messages;   // array of objects; must be
+    const json_t *tools;      // array or NULL
+    const json_t *kwargs;     // object or NULL: further variables, may override bos_token and eos_token
+    str bos_token, eos_token; // variables of the same names (trusted); .data NULL: the tokenizer has none, undefined
     bool add_generation_prompt;
     str unk_token, pad_token; // the same
 } chat_input;

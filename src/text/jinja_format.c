@@ -98,7 +98,9 @@ status jinja_percent(jinja_run *r, const jinja_value *format, const jinja_value 
         }
         TRY(put_conversion(r, f, &at, &a));
     }
-    bool lenient = args->type == JINJA_DICT || jinja_is_seq(args, JINJA_LIST); // a mapping, to Python
+    // What Python takes for a mapping: it may go unused.
+    bool lenient = args->type == JINJA_DICT || args->type == JINJA_UNDEFINED ||
+                   (args->type == JINJA_SEQ && (args->u.seq->kind == JINJA_LIST || args->u.seq->kind == JINJA_RANGE));
     if (a.next < a.n && !lenient)
         return jinja_fail(r, STATUS_BAD_ARGUMENT, "not all arguments of the format string are used");
     return jinja_take(r, mark, out);

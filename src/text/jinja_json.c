@@ -23,7 +23,6 @@ static status put_escape(jinja_run *r, const json_style *st, const jinja_value *
     if (p) {
         snprintf(text, sizeof text, "\\%c", letters[p - plain]);
     } else if (c < 0x20 || (st->ascii && c >= 0x7f && c < 0x10000)) {
-        if (c == 0x7f) return jinja_put_part(r, s, from, to);
         snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
     } else if (st->ascii && c >= 0x10000) {
         snprintf(text, sizeof text, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((c - 0x10000) >> 10)),
@@ -42,7 +41,7 @@ static status put_json_string(jinja_run *r, const json_style *st, const jinja_va
     size_t done = 0;
     for (size_t at = 0; at < text.len;) {
         unsigned char c = (unsigned char)text.data[at];
-        if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x80 || !st->ascii)) {
+        if (c >= 0x20 && c != '"' && c != '\\' && (c < 0x7f || !st->ascii)) {
             at++;
             continue;
         }

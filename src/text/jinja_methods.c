@@ -43,6 +43,9 @@ static status dict_get(jinja_run *r, const jinja_value *self, const jinja_args *
     jinja_value a[2];
     TRY(jinja_bind(r, "get", args, none, 2, a));
     if (a[0].type == JINJA_MISSING) return jinja_fail(r, STATUS_BAD_ARGUMENT, "get lacks an argument");
+    if (!jinja_hashable(&a[0])) {
+        return jinja_fail(r, STATUS_BAD_ARGUMENT, "a %s cannot be the key of a dict", jinja_type_name(&a[0]));
+    }
     const jinja_dict *d = self->u.dict;
     TRY(jinja_step(r, d->n / 8));
     for (size_t i = 0; i < d->n; i++) {
@@ -114,6 +117,9 @@ status jinja_call_method(jinja_run *r, const jinja_value *self, str name, const 
         if (str_is(name, "keys")) return dict_view(r, self, JINJA_KEYS, out);
         if (str_is(name, "values")) return dict_view(r, self, JINJA_VALUES, out);
         if (str_is(name, "copy")) return dict_copy(r, self, out);
+    }
+    if (jinja_is_seq(self, JINJA_LIST) && str_is(name, "copy") && !args->n && !args->n_named) {
+        return jinja_apply_filter(r, STR("list"), self, args, out);
     }
     if (self->type == JINJA_SEQ && (str_is(name, "index") || str_is(name, "count"))) {
         return seq_search(r, self, name, args, out);

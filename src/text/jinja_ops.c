@@ -135,6 +135,9 @@ status jinja_contains(jinja_run *r, const jinja_value *item, const jinja_value *
     }
     jinja_value *items = NULL;
     size_t n, i = 0;
+    if (in->type == JINJA_DICT && !jinja_hashable(item)) {
+        return jinja_fail(r, STATUS_BAD_ARGUMENT, "a %s cannot be the key of a dict", jinja_type_name(item));
+    }
     if (in->type == JINJA_DICT) {
         items = in->u.dict->keys;
         n = in->u.dict->n;

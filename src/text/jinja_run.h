@@ -78,6 +78,7 @@ status jinja_make_string(jinja_run *r, str s, bool trusted, jinja_value *out);  
 status jinja_make_seq(jinja_run *r, jinja_seq_kind kind, size_t n, jinja_value *out); // items to be filled in
 status jinja_make_dict(jinja_run *r, size_t cap, jinja_value *out);
 status jinja_dict_set(jinja_run *r, jinja_dict *d, jinja_value key, jinja_value value);
+bool jinja_hashable(const jinja_value *v); // may be a key of a dict
 status jinja_make_undefined(jinja_run *r, const char *hint, const jinja_value *object, str name, jinja_value *out);
 status jinja_fail_undefined(jinja_run *r, const jinja_value *v); // the error for using it
 

@@ -129,15 +129,16 @@ static status fold(jinja_run *r, bool case_sensitive, jinja_value *key) {
     return jinja_change_case(r, key, "lower", key);
 }
 
-// The key of one item by `attribute`, which may name several, with commas.
+// The key of one item by `attribute`, which may name several, with commas: always a list, so that equal values need no order.
 static status sort_key(jinja_run *r, const jinja_value *item, const jinja_value *attribute, bool case_sensitive,
                        jinja_value *out) {
-    if (attribute->type != JINJA_STRING || str_find(jinja_str(attribute), STR(","), 0) < 0) {
-        TRY(jinja_path(r, item, attribute, NULL, out));
-        return fold(r, case_sensitive, out);
-    }
     jinja_value names, comma = jinja_text(STR(","), true);
-    TRY(jinja_split(r, attribute, &comma, -1, &names));
+    if (attribute->type == JINJA_STRING) {
+        TRY(jinja_split(r, attribute, &comma, -1, &names));
+    } else {
+        TRY(jinja_make_seq(r, JINJA_LIST, 1, &names));
+        names.u.seq->items[0] = *attribute;
+    }
     TRY(jinja_make_seq(r, JINJA_LIST, names.u.seq->n, out));
     for (size_t i = 0; i < names.u.seq->n; i++) {
         TRY(jinja_path(r, item, &names.u.seq->items[i], NULL, &out->u.seq->items[i]));

@@ -198,7 +198,7 @@ status jinja_make_dict(jinja_run *r, size_t cap, jinja_value *out) {
     return STATUS_OK;
 }
 
-static bool hashable(const jinja_value *v) {
+bool jinja_hashable(const jinja_value *v) {
     if (v->type == JINJA_DICT || v->type == JINJA_NAMESPACE) return false;
     if (v->type != JINJA_SEQ) return true;
     if (v->u.seq->kind != JINJA_TUPLE) return v->u.seq->kind == JINJA_RANGE || v->u.seq->kind == JINJA_ITERATOR;
@@ -206,7 +206,7 @@ static bool hashable(const jinja_value *v) {
 }
 
 status jinja_dict_set(jinja_run *r, jinja_dict *d, jinja_value key, jinja_value value) {
-    if (!hashable(&key))
+    if (!jinja_hashable(&key))
         return jinja_fail(r, STATUS_BAD_ARGUMENT, "a %s cannot be the key of a dict", jinja_type_name(&key));
     TRY(jinja_step(r, d->n / 8));
     for (size_t i = 0; i < d->n; i++) {

@@ -36,12 +36,14 @@ enum {
 // Appends the ids of `text` (any bytes; invalid UTF-8 becomes U+FFFD as in Python's errors="replace"). `trusted`, if not NULL,
 // has one byte per byte of text: a special token is recognised only where all its bytes are non-zero. Added tokens that are
 // not special match everywhere.
-status tokenizer_encode(const tokenizer *t, str text, const unsigned char *trusted, unsigned flags, token_list *out, error *err);
+status tokenizer_encode(const tokenizer *t, str text, const unsigned char *trusted, unsigned flags, token_list *out,
+                        error *err);
 
 int tokenizer_n_tokens(const tokenizer *t);          // 1 + highest defined id
 str tokenizer_bytes(const tokenizer *t, int32_t id); // decoded bytes; empty for undefined and unused ids
 bool tokenizer_is_special(const tokenizer *t, int32_t id);
-int32_t tokenizer_find(const tokenizer *t, str token); // the id of an added token or vocabulary entry as spelled in the file, or -1
+int32_t tokenizer_find(const tokenizer *t,
+                       str token); // the id of an added token or vocabulary entry as spelled in the file, or -1
 // Decodes ids to UTF-8 text; invalid bytes become U+FFFD. skip_special leaves special tokens out.
 status tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t n, bool skip_special, strbuf *out, error *err);
 

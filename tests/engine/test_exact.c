@@ -32,7 +32,12 @@ static void make_ids(int32_t *ids, int n, uint64_t seed) {
 }
 
 static tally_engine_options options(int threads, const char *level, bool fuse) {
-    return (tally_engine_options){.threads = threads, .cpu_level = level, .no_fuse = !fuse, .context = 2048, .cache_positions = 8192, .step_rows = 128,
+    return (tally_engine_options){.threads = threads,
+                                  .cpu_level = level,
+                                  .no_fuse = !fuse,
+                                  .context = 2048,
+                                  .cache_positions = 8192,
+                                  .step_rows = 128,
                                   .logit_rows = 128};
 }
 
@@ -54,13 +59,15 @@ static void fixture_free(fixture *f) {
 
 static void same_rows(const fixture *f, const float *logits, int first, int n, const char *what, int number) {
     for (int i = 0; i < n; i++) {
-        if (memcmp(logits + (size_t)i * VOCAB, f->reference + (size_t)(first + i) * VOCAB, VOCAB * sizeof *logits) != 0) {
+        if (memcmp(logits + (size_t)i * VOCAB, f->reference + (size_t)(first + i) * VOCAB, VOCAB * sizeof *logits) !=
+            0) {
             fail_msg("%s %d: the logits of position %d differ from those of a single step", what, number, first + i);
         }
     }
 }
 
-static void eval_in_chunks(const fixture *f, const tally_engine_options *o, int n, const int *chunks, int n_chunks, const char *what) {
+static void eval_in_chunks(const fixture *f, const tally_engine_options *o, int n, const int *chunks, int n_chunks,
+                           const char *what) {
     test_engine e = test_engine_open(f->path, o);
     for (int c = 0; c < n_chunks; c++) {
         float *logits = test_eval(&e, f->ids, n, chunks[c]);
@@ -81,7 +88,8 @@ static void check_type(dtype type, bool moe) {
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
         if (!cpu_level_available((cpu_level)level)) continue;
         tally_engine_options o = options(2, cpu_level_name((cpu_level)level), true);
-        eval_in_chunks(&f, &o, level == CPU_LEVEL_SCALAR ? 40 : SHORT, (int[]){5, 64}, level == CPU_LEVEL_SCALAR ? 1 : 2, cpu_level_name((cpu_level)level));
+        eval_in_chunks(&f, &o, level == CPU_LEVEL_SCALAR ? 40 : SHORT, (int[]){5, 64},
+                       level == CPU_LEVEL_SCALAR ? 1 : 2, cpu_level_name((cpu_level)level));
     }
     fixture_free(&f);
 }
@@ -102,7 +110,8 @@ static void test_every_type_moe(void **state) {
 
 // Every width 1..17 at past lengths on and beside the borders of panels (16), blocks (64) and pieces (256).
 static void widths_at_depths(dtype type, dtype cache) {
-    static const int depths[] = {0, 1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025};
+    static const int depths[] = {0,   1,   15,  16,  17,  63,  64,  65,   127,  128,
+                                 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025};
     tally_engine_options o = options(1, NULL, false);
     o.cache_k = o.cache_v = dtype_get(cache)->name;
     fixture f = fixture_make(type, false, N_IDS, &o);
@@ -175,7 +184,8 @@ static unsigned char *cache_bytes(tally_engine *e, sequence *s, size_t *n) {
     unsigned char *bytes = malloc(*n + 1);
     assert_non_null(bytes);
     for (int i = 0; i < s->cache.n_blocks; i++) {
-        if (s->cache.length < (i + 1) * KV_BLOCK) vt->block_poison(e->plan.device, s->cache.block[i], s->cache.length - i * KV_BLOCK);
+        if (s->cache.length < (i + 1) * KV_BLOCK)
+            vt->block_poison(e->plan.device, s->cache.block[i], s->cache.length - i * KV_BLOCK);
         vt->block_read(e->plan.device, s->cache.block[i], bytes + block * i);
     }
     return bytes;
@@ -215,8 +225,10 @@ static void test_rewind(void **state) {
     sequence s, fresh;
     assert_int_equal(sequence_init(&s, e, &err), STATUS_OK);
     grow(e, &s, f.ids, 50, 17);
-    for (int cycle = 0; cycle < 60; cycle++) { // drafts of 0..16 tokens of which 0..all are kept, then the true next token
-        int drafted = cycle % 17, kept = drafted ? (int)(hash_mix((uint64_t)cycle) % (uint64_t)(drafted + 1)) : 0, at = s.n_tokens;
+    for (int cycle = 0; cycle < 60;
+         cycle++) { // drafts of 0..16 tokens of which 0..all are kept, then the true next token
+        int drafted = cycle % 17, kept = drafted ? (int)(hash_mix((uint64_t)cycle) % (uint64_t)(drafted + 1)) : 0,
+            at = s.n_tokens;
         int32_t draft[18];
         for (int i = 0; i < drafted; i++) draft[i] = i < kept ? f.ids[at + i] : wrong[i];
         draft[drafted] = f.ids[at];
@@ -224,7 +236,8 @@ static void test_rewind(void **state) {
         s.n_tokens = at + kept;
         block_table_truncate(&s.cache, at + kept);
         if (s.cache.n_blocks && s.cache.length % KV_BLOCK) { // what was rejected must not matter
-            e->plan.device->vt->block_poison(e->plan.device, s.cache.block[s.cache.n_blocks - 1], s.cache.length % KV_BLOCK);
+            e->plan.device->vt->block_poison(e->plan.device, s.cache.block[s.cache.n_blocks - 1],
+                                             s.cache.length % KV_BLOCK);
         }
         grow(e, &s, f.ids + s.n_tokens, 1, 1);
         assert_int_equal(sequence_init(&fresh, e, &err), STATUS_OK);
@@ -268,7 +281,9 @@ static void test_side_by_side(void **state) {
         if (!more) break;
         part_result results[SEQS];
         assert_int_equal(engine_run_parts(e, parts, n, results, &err), STATUS_OK);
-        for (int p = 0; p < n; p++) same_rows(&f, results[p].logits, s[owner[p]].cache.length - parts[p].n_rows, parts[p].n_rows, "sequence", owner[p]);
+        for (int p = 0; p < n; p++)
+            same_rows(&f, results[p].logits, s[owner[p]].cache.length - parts[p].n_rows, parts[p].n_rows, "sequence",
+                      owner[p]);
     }
     for (int i = 0; i < SEQS; i++) sequence_deinit(&s[i]);
     test_engine_close(&t);
@@ -321,10 +336,11 @@ static void test_snapshot_and_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_dense), cmocka_unit_test(test_every_type_moe), cmocka_unit_test(test_widths_f32),
-        cmocka_unit_test(test_widths_bf16),      cmocka_unit_test(test_widths_q4_k),    cmocka_unit_test(test_widths_q8_0),
-        cmocka_unit_test(test_causality),        cmocka_unit_test(test_rewind),         cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_snapshot_and_fork),
+        cmocka_unit_test(test_every_type_dense), cmocka_unit_test(test_every_type_moe),
+        cmocka_unit_test(test_widths_f32),       cmocka_unit_test(test_widths_bf16),
+        cmocka_unit_test(test_widths_q4_k),      cmocka_unit_test(test_widths_q8_0),
+        cmocka_unit_test(test_causality),        cmocka_unit_test(test_rewind),
+        cmocka_unit_test(test_side_by_side),     cmocka_unit_test(test_snapshot_and_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,8 @@ static double row_error(const float *a, const float *b, int n_rows, int n) {
     for (int r = 0; r < n_rows; r++) {
         double scale = largest(b + (size_t)r * (size_t)n, n);
         for (int i = 0; i < n; i++) {
-            double d = fabs((double)a[(size_t)r * (size_t)n + (size_t)i] - b[(size_t)r * (size_t)n + (size_t)i]) / scale;
+            double d =
+                fabs((double)a[(size_t)r * (size_t)n + (size_t)i] - b[(size_t)r * (size_t)n + (size_t)i]) / scale;
             if (!(d <= worst)) worst = d; // NaN counts as worst
         }
     }
@@ -53,8 +54,8 @@ static void check_greedy(const tiny_model *m, const test_engine *e, double toler
     for (int i = 0; i < m->n_greedy; i++) {
         const float *row = logits + (size_t)(m->n_ids - 1 + i) * (size_t)m->n_vocab;
         if (m->gap[i] > 2 * tolerance * largest(row, m->n_vocab) && argmax(row, m->n_vocab) != m->greedy[i]) {
-            fail_msg("%s %s: greedy token %d is %d, transformers chose %d with a gap of %g", m->name, what, i, argmax(row, m->n_vocab), m->greedy[i],
-                     (double)m->gap[i]);
+            fail_msg("%s %s: greedy token %d is %d, transformers chose %d with a gap of %g", m->name, what, i,
+                     argmax(row, m->n_vocab), m->greedy[i], (double)m->gap[i]);
         }
     }
     int n_out;
@@ -73,7 +74,8 @@ static void check_model(const tiny_model *m, const char *path, double tolerance,
     test_engine e = test_engine_open(path, NULL);
     float *logits = test_eval(&e, m->ids, m->n_ids, 7);
     double error = row_error(logits, m->logits, m->n_ids, m->n_vocab);
-    if (!(error <= tolerance)) fail_msg("%s %s: logits are off by %g of the row's largest, allowed %g", m->name, what, error, tolerance);
+    if (!(error <= tolerance))
+        fail_msg("%s %s: logits are off by %g of the row's largest, allowed %g", m->name, what, error, tolerance);
     if (error > *worst) *worst = error;
     free(logits);
     check_greedy(m, &e, tolerance, what);
@@ -116,8 +118,12 @@ static void half_folder(const tiny_model *m, const temp_folder *t, dtype type, d
     ++*n;
 }
 
-static void bf16_folder(const tiny_model *m, const temp_folder *t, double *worst, int *n) { half_folder(m, t, DTYPE_BF16, worst, n); }
-static void f16_folder(const tiny_model *m, const temp_folder *t, double *worst, int *n) { half_folder(m, t, DTYPE_F16, worst, n); }
+static void bf16_folder(const tiny_model *m, const temp_folder *t, double *worst, int *n) {
+    half_folder(m, t, DTYPE_BF16, worst, n);
+}
+static void f16_folder(const tiny_model *m, const temp_folder *t, double *worst, int *n) {
+    half_folder(m, t, DTYPE_F16, worst, n);
+}
 
 static void gguf_file(const tiny_model *m, const temp_folder *t, double *worst, int *n) {
     char path[300];

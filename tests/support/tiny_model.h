@@ -25,9 +25,10 @@ typedef struct tiny_model { // a golden variant, read from its folder; everythin
     tiny_tensor *tensors;
     int n_ids, n_greedy, n_vocab;
     int32_t *ids, *greedy;
-    float *gap;             // [n_greedy]
-    float *logits;          // [n_ids][n_vocab], transformers in F32
-    double bf16_max;        // what transformers' own BF16 run is off by, relative to a row's largest logit (ids and greedy ids)
+    float *gap;    // [n_greedy]
+    float *logits; // [n_ids][n_vocab], transformers in F32
+    double
+        bf16_max; // what transformers' own BF16 run is off by, relative to a row's largest logit (ids and greedy ids)
     json_t *config;
 } tiny_model;
 

@@ -12,14 +12,15 @@
 
 static uint32_t gguf_type_id(dtype type) {
     static const uint32_t ids[DTYPE_COUNT] = {
-        [DTYPE_F32] = 0,   [DTYPE_F16] = 1,   [DTYPE_BF16] = 30, [DTYPE_Q8_0] = 8,  [DTYPE_Q4_0] = 2,  [DTYPE_Q4_1] = 3,
-        [DTYPE_Q5_0] = 6,  [DTYPE_Q5_1] = 7,  [DTYPE_IQ4_NL] = 20, [DTYPE_Q2_K] = 10, [DTYPE_Q3_K] = 11, [DTYPE_Q4_K] = 12,
-        [DTYPE_Q5_K] = 13, [DTYPE_Q6_K] = 14, [DTYPE_IQ4_XS] = 23,
+        [DTYPE_F32] = 0,   [DTYPE_F16] = 1,   [DTYPE_BF16] = 30, [DTYPE_Q8_0] = 8,    [DTYPE_Q4_0] = 2,
+        [DTYPE_Q4_1] = 3,  [DTYPE_Q5_0] = 6,  [DTYPE_Q5_1] = 7,  [DTYPE_IQ4_NL] = 20, [DTYPE_Q2_K] = 10,
+        [DTYPE_Q3_K] = 11, [DTYPE_Q4_K] = 12, [DTYPE_Q5_K] = 13, [DTYPE_Q6_K] = 14,   [DTYPE_IQ4_XS] = 23,
     };
     return ids[type];
 }
 
-static void add_tensor(gguf_writer *w, const char *name, dtype type, int n_dims, const int64_t *dim, const void *data, size_t bytes) {
+static void add_tensor(gguf_writer *w, const char *name, dtype type, int n_dims, const int64_t *dim, const void *data,
+                       size_t bytes) {
     uint64_t reversed[4];
     for (int i = 0; i < n_dims; i++) reversed[i] = (uint64_t)dim[n_dims - 1 - i];
     gguf_writer_tensor(w, name, gguf_type_id(type), n_dims, reversed, data, bytes);
@@ -59,8 +60,10 @@ static void write_keys(gguf_writer *w, const char *arch, const model_config *c) 
     snprintf(name, sizeof name, "%s.rope.scaling.type", arch);
     if (c->rope.scaling == ROPE_LINEAR) gguf_writer_str(w, name, "linear");
     if (c->rope.scaling == ROPE_YARN) gguf_writer_str(w, name, "yarn");
-    if (c->rope.scaling == ROPE_LINEAR || c->rope.scaling == ROPE_YARN) key_f32(w, arch, "rope.scaling.factor", c->rope.factor);
-    if (c->rope.scaling == ROPE_YARN) key_u32(w, arch, "rope.scaling.original_context_length", (int)c->rope.original_context);
+    if (c->rope.scaling == ROPE_LINEAR || c->rope.scaling == ROPE_YARN)
+        key_f32(w, arch, "rope.scaling.factor", c->rope.factor);
+    if (c->rope.scaling == ROPE_YARN)
+        key_u32(w, arch, "rope.scaling.original_context_length", (int)c->rope.original_context);
 }
 
 // Llama 3's scaling travels as divisors per frequency.
@@ -78,7 +81,8 @@ static void write_rope_freqs(gguf_writer *w, const rope_config *r) {
         }
         divisor[i] = (float)(freq / scaled);
     }
-    add_tensor(w, "rope_freqs.weight", DTYPE_F32, 1, (int64_t[]){r->dim / 2}, divisor, (size_t)r->dim / 2 * sizeof *divisor);
+    add_tensor(w, "rope_freqs.weight", DTYPE_F32, 1, (int64_t[]){r->dim / 2}, divisor,
+               (size_t)r->dim / 2 * sizeof *divisor);
 }
 
 static bool expressible(const model_config *c) {
@@ -90,19 +94,24 @@ static bool expressible(const model_config *c) {
     const rope_config *r = &c->rope;
     if (r->scaling == ROPE_LLAMA3 && c->family != FAMILY_LLAMA) return false;
     if (r->scaling != ROPE_YARN) return true;
-    return r->truncate && r->beta_fast == 32 && r->beta_slow == 1 && fabs(r->attention_factor - (0.1 * log(r->factor) + 1)) < 1e-9;
+    return r->truncate && r->beta_fast == 32 && r->beta_slow == 1 &&
+           fabs(r->attention_factor - (0.1 * log(r->factor) + 1)) < 1e-9;
 }
 
 static void gguf_name(char *buf, size_t size, const char *hf) {
     static const char *const pairs[][2] = {
-        {"self_attn.q_proj", "attn_q"},         {"self_attn.k_proj", "attn_k"},   {"self_attn.v_proj", "attn_v"},
-        {"self_attn.o_proj", "attn_output"},    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
-        {"input_layernorm", "attn_norm"},       {"post_attention_layernorm", "ffn_norm"}, {"mlp.gate_proj", "ffn_gate"},
-        {"mlp.up_proj", "ffn_up"},              {"mlp.down_proj", "ffn_down"},    {"mlp.gate.", "ffn_gate_inp."},
+        {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
+        {"self_attn.v_proj", "attn_v"},      {"self_attn.o_proj", "attn_output"},
+        {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+        {"input_layernorm", "attn_norm"},    {"post_attention_layernorm", "ffn_norm"},
+        {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+        {"mlp.down_proj", "ffn_down"},       {"mlp.gate.", "ffn_gate_inp."},
     };
     int layer, n;
     if (sscanf(hf, "model.layers.%d.%n", &layer, &n) != 1) {
-        const char *top = strstr(hf, "embed") ? "token_embd.weight" : strstr(hf, "lm_head") ? "output.weight" : "output_norm.weight";
+        const char *top = strstr(hf, "embed")     ? "token_embd.weight"
+                          : strstr(hf, "lm_head") ? "output.weight"
+                                                  : "output_norm.weight";
         snprintf(buf, size, "%s", top);
         return;
     }
@@ -141,8 +150,10 @@ static void add_values(gguf_writer *w, const char *name, dtype type, int n_dims,
 }
 
 // The experts of one projection of one layer, packed [n_experts, n, k].
-static void add_experts(gguf_writer *w, const tiny_model *m, const model_config *c, int layer, const char *which, dtype type) {
-    int64_t n = strcmp(which, "down") == 0 ? c->dim : c->expert_ffn_dim, k = strcmp(which, "down") == 0 ? c->expert_ffn_dim : c->dim;
+static void add_experts(gguf_writer *w, const tiny_model *m, const model_config *c, int layer, const char *which,
+                        dtype type) {
+    int64_t n = strcmp(which, "down") == 0 ? c->dim : c->expert_ffn_dim,
+            k = strcmp(which, "down") == 0 ? c->expert_ffn_dim : c->dim;
     float *all = malloc((size_t)(c->n_experts * n * k) * sizeof *all);
     assert(all);
     for (int e = 0; e < c->n_experts; e++) {
@@ -164,7 +175,8 @@ static void add_experts(gguf_writer *w, const tiny_model *m, const model_config 
 bool tiny_model_write_gguf(const tiny_model *m, const char *path, dtype type) {
     char *text = json_dumps(m->config, 0);
     hf_text config_text = {.path = m->name, .data = text, .len = strlen(text)};
-    static const char *const arch_names[] = {[FAMILY_LLAMA] = "llama", [FAMILY_QWEN2] = "qwen2", [FAMILY_QWEN3] = "qwen3", [FAMILY_QWEN3_MOE] = "qwen3moe"};
+    static const char *const arch_names[] = {
+        [FAMILY_LLAMA] = "llama", [FAMILY_QWEN2] = "qwen2", [FAMILY_QWEN3] = "qwen3", [FAMILY_QWEN3_MOE] = "qwen3moe"};
     model_config *c = malloc(sizeof *c);
     assert(c);
     status s = hf_read_config(c, &config_text, NULL, NULL);
@@ -181,7 +193,8 @@ bool tiny_model_write_gguf(const tiny_model *m, const char *path, dtype type) {
             const tiny_tensor *t = &m->tensors[i];
             if (strstr(t->name, ".experts.")) continue;
             float *v = tiny_tensor_values(m, t);
-            bool permuted = c->family == FAMILY_LLAMA && (strstr(t->name, "q_proj.weight") || strstr(t->name, "k_proj.weight"));
+            bool permuted =
+                c->family == FAMILY_LLAMA && (strstr(t->name, "q_proj.weight") || strstr(t->name, "k_proj.weight"));
             if (permuted) permute(v, t->dim[0], t->dim[1], c->head_dim);
             char name[128];
             gguf_name(name, sizeof name, t->name);
@@ -238,7 +251,8 @@ static void random_bytes(unsigned char *data, size_t n, dtype type, uint64_t see
         int64_t count = (int64_t)n / dtype_get(type)->block_bytes;
         float *v = malloc((size_t)count * sizeof *v);
         assert(v);
-        for (int64_t i = 0; i < count; i++) v[i] = ((float)(hash_mix(seed + (uint64_t)i) >> 40) / 16777216.0f - 0.5f) * 0.25f;
+        for (int64_t i = 0; i < count; i++)
+            v[i] = ((float)(hash_mix(seed + (uint64_t)i) >> 40) / 16777216.0f - 0.5f) * 0.25f;
         dtype_get(type)->from_f32(data, v, count);
         free(v);
         return;
@@ -249,7 +263,9 @@ static void random_bytes(unsigned char *data, size_t n, dtype type, uint64_t see
         for (int s = 0; s < n_scales; s++) {
             float scale = scale_of(type) * (0.75f + (float)(data[b] & 15) / 32.0f);
             bool negative_min = s == 1 && (type == DTYPE_Q4_1 || type == DTYPE_Q5_1); // w = d q + m: centre it
-            uint16_t h = f16_from_f32(negative_min ? -scale * (type == DTYPE_Q4_1 ? 7.5f : 15.5f) : s == 1 ? scale * 0.5f : scale);
+            uint16_t h = f16_from_f32(negative_min ? -scale * (type == DTYPE_Q4_1 ? 7.5f : 15.5f)
+                                      : s == 1     ? scale * 0.5f
+                                                   : scale);
             memcpy(data + b + (size_t)at[s], &h, sizeof h);
         }
     }
@@ -270,33 +286,70 @@ static void add_random(gguf_writer *w, const char *name, dtype type, int n_dims,
 }
 
 void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
-    enum { DIM = 256, HEADS = 8, KV_HEADS = 2, HEAD = 64, FFN = 512, VOCAB = 300, EXPERTS = 8, USED = 3, EXPERT_FFN = 256, LAYERS = 2 };
-    const model_config c = {.n_layers = LAYERS, .context_length = 4096, .dim = DIM, .ffn_dim = FFN, .n_heads = HEADS, .n_kv_heads = KV_HEADS,
-                            .head_dim = HEAD, .rms_eps = 1e-6f, .rope = {.dim = HEAD, .theta = 10000}, .n_experts = moe ? EXPERTS : 0,
-                            .n_experts_used = USED, .expert_ffn_dim = EXPERT_FFN};
+    enum {
+        DIM = 256,
+        HEADS = 8,
+        KV_HEADS = 2,
+        HEAD = 64,
+        FFN = 512,
+        VOCAB = 300,
+        EXPERTS = 8,
+        USED = 3,
+        EXPERT_FFN = 256,
+        LAYERS = 2
+    };
+    const model_config c = {.n_layers = LAYERS,
+                            .context_length = 4096,
+                            .dim = DIM,
+                            .ffn_dim = FFN,
+                            .n_heads = HEADS,
+                            .n_kv_heads = KV_HEADS,
+                            .head_dim = HEAD,
+                            .rms_eps = 1e-6f,
+                            .rope = {.dim = HEAD, .theta = 10000},
+                            .n_experts = moe ? EXPERTS : 0,
+                            .n_experts_used = USED,
+                            .expert_ffn_dim = EXPERT_FFN};
     gguf_writer w;
     gguf_writer_init(&w);
     write_keys(&w, moe ? "qwen3moe" : "qwen3", &c);
     add_random(&w, "token_embd.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
     add_random(&w, "output_norm.weight", DTYPE_F32, 1, (int64_t[]){DIM}, seed);
     add_random(&w, "output.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
-    const struct { const char *name; int64_t n, k, experts; } parts[] = {
-        {"attn_norm", DIM, 0, 0}, {"ffn_norm", DIM, 0, 0}, {"attn_q_norm", HEAD, 0, 0}, {"attn_k_norm", HEAD, 0, 0},
-        {"attn_q", HEADS * HEAD, DIM, 0}, {"attn_k", KV_HEADS * HEAD, DIM, 0}, {"attn_v", KV_HEADS * HEAD, DIM, 0}, {"attn_output", DIM, HEADS * HEAD, 0},
-        {"ffn_gate", FFN, DIM, 0}, {"ffn_up", FFN, DIM, 0}, {"ffn_down", DIM, FFN, 0},
-        {"ffn_gate_inp", EXPERTS, DIM, 1}, {"ffn_gate_exps", EXPERT_FFN, DIM, EXPERTS}, {"ffn_up_exps", EXPERT_FFN, DIM, EXPERTS},
+    const struct {
+        const char *name;
+        int64_t n, k, experts;
+    } parts[] = {
+        {"attn_norm", DIM, 0, 0},
+        {"ffn_norm", DIM, 0, 0},
+        {"attn_q_norm", HEAD, 0, 0},
+        {"attn_k_norm", HEAD, 0, 0},
+        {"attn_q", HEADS * HEAD, DIM, 0},
+        {"attn_k", KV_HEADS * HEAD, DIM, 0},
+        {"attn_v", KV_HEADS * HEAD, DIM, 0},
+        {"attn_output", DIM, HEADS * HEAD, 0},
+        {"ffn_gate", FFN, DIM, 0},
+        {"ffn_up", FFN, DIM, 0},
+        {"ffn_down", DIM, FFN, 0},
+        {"ffn_gate_inp", EXPERTS, DIM, 1},
+        {"ffn_gate_exps", EXPERT_FFN, DIM, EXPERTS},
+        {"ffn_up_exps", EXPERT_FFN, DIM, EXPERTS},
         {"ffn_down_exps", DIM, EXPERT_FFN, EXPERTS},
     };
     for (int layer = 0; layer < LAYERS; layer++) {
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-            bool expert_part = parts[i].experts > 0, dense_ffn = strncmp(parts[i].name, "ffn_", 4) == 0 && !expert_part && parts[i].k;
+            bool expert_part = parts[i].experts > 0,
+                 dense_ffn = strncmp(parts[i].name, "ffn_", 4) == 0 && !expert_part && parts[i].k;
             if ((expert_part && !moe) || (dense_ffn && moe)) continue;
             char name[64];
             snprintf(name, sizeof name, "blk.%d.%s.weight", layer, parts[i].name);
             bool f32 = parts[i].k == 0 || parts[i].experts == 1;
             int64_t dim[3] = {parts[i].n, parts[i].k}, packed[3] = {parts[i].experts, parts[i].n, parts[i].k};
-            add_random(&w, name, f32 ? DTYPE_F32 : type, parts[i].k == 0 ? 1 : parts[i].experts > 1 ? 3 : 2, parts[i].experts > 1 ? packed : dim,
-                       seed + (uint64_t)layer);
+            add_random(&w, name, f32 ? DTYPE_F32 : type,
+                       parts[i].k == 0        ? 1
+                       : parts[i].experts > 1 ? 3
+                                              : 2,
+                       parts[i].experts > 1 ? packed : dim, seed + (uint64_t)layer);
         }
     }
     bool saved = gguf_writer_save(&w, path);

@@ -12,8 +12,6 @@
 
 #include "text/chat.h"
 
-static const char *root = "tests/golden/templates";
-
 static str json_str(const json_t *j) {
     return j && json_is_string(j) ? (str){json_string_value(j), json_string_length(j)} : (str){0};
 }
@@ -42,7 +40,7 @@ static bool case_ok(const json_t *want, status st, const chat_prompt *p, const e
     return st == STATUS_BAD_ARGUMENT && str_find(str_from(err->text), raised, 0) >= 0;
 }
 
-static size_t run_template(const char *name, const json_t *conversations) {
+static size_t run_template(const char *root, const char *name, const json_t *conversations) {
     char path[1024];
     strbuf source = {0};
     snprintf(path, sizeof path, "%s/%s/template.jinja", root, name);
@@ -70,8 +68,9 @@ static size_t run_template(const char *name, const json_t *conversations) {
             json_t *w = json_object_get(want, "out");
             if (!w) w = json_object_get(want, "raised");
             if (!w) w = json_object_get(want, "error");
-            fprintf(stderr, "%s, %s:\n--- want\n%s\n--- got\n%s\n---\n", name, json_string_value(json_object_get(want, "case")),
-                    json_string_value(w), st == STATUS_OK ? strbuf_text(&p.text) : err.text);
+            fprintf(stderr, "%s, %s:\n--- want\n%s\n--- got\n%s\n---\n", name,
+                    json_string_value(json_object_get(want, "case")), json_string_value(w),
+                    st == STATUS_OK ? strbuf_text(&p.text) : err.text);
         }
         chat_prompt_deinit(&p);
     }
@@ -82,7 +81,7 @@ static size_t run_template(const char *name, const json_t *conversations) {
 }
 
 static void test_templates(void **state) {
-    (void)state;
+    const char *root = *state;
     char path[1024];
     snprintf(path, sizeof path, "%s/conversations.json", root);
     json_t *conversations = load_json(path);
@@ -94,7 +93,7 @@ static void test_templates(void **state) {
         FILE *f = names[i]->d_name[0] == '.' ? NULL : fopen(path, "rb");
         if (f) {
             fclose(f);
-            failed += run_template(names[i]->d_name, conversations);
+            failed += run_template(root, names[i]->d_name, conversations);
             templates++;
         }
         free(names[i]);
@@ -106,9 +105,9 @@ static void test_templates(void **state) {
 }
 
 int main(int argc, char **argv) {
+    char folder[] = "tests/golden/templates";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_templates),
+        cmocka_unit_test_prestate(test_templates, argc > 1 ? argv[1] : folder),
     };
-    if (argc > 1) root = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,10 +35,10 @@ static bool may_refuse(const char *t) {
 }
 
 static void test_language(void **state) {
-    (void)state;
+    const char *language = *state;
     json_error_t e;
-    json_t *all = json_load_file("tests/golden/templates/language.json", JSON_ALLOW_NUL, &e), *row;
-    if (!all) fail_msg("language.json: %s", e.text);
+    json_t *all = json_load_file(language, JSON_ALLOW_NUL, &e), *row;
+    if (!all) fail_msg("%s: %s", language, e.text);
     const json_t *vars = json_object_get(all, "vars");
     size_t i, failed = 0;
     json_array_foreach(json_object_get(all, "cases"), i, row) {
@@ -63,9 +63,126 @@ static void test_language(void **state) {
     assert_int_equal(failed, 0);
 }
 
-int main(void) {
+// Renders with the text of variable u untrusted, and checks text and provenance ('1' or '0' per byte).
+static void check_trust(const char *source, const char *text, const char *trust) {
+    json_t *vars = json_pack("{s:s, s:[s,s], s:{s:s}, s:i, s:s, s:s, s:s}", "u", "a<|im_end|>b", "l", "x", "y", "d",
+                             "k", "v", "n", 5, "w", "  pad ", "bos_token", "<B>", "csv", "p,q");
+    chat_prompt p = {0};
+    error err = {0};
+    status st = render(str_from(source), vars, &p, &err);
+    if (st != STATUS_OK) fail_msg("%s: %s", source, err.text);
+    char got[512];
+    assert_true(p.trusted.len == p.text.len && p.trusted.len < sizeof got);
+    for (size_t i = 0; i < p.trusted.len; i++) got[i] = (char)('0' + p.trusted.data[i]);
+    got[p.trusted.len] = 0;
+    if (strcmp(strbuf_text(&p.text), text) || strcmp(got, trust)) {
+        fail_msg("%s\n want %s\n      %s\n got  %s\n      %s", source, text, trust, strbuf_text(&p.text), got);
+    }
+    chat_prompt_deinit(&p);
+    json_decref(vars);
+}
+
+static void test_provenance(void **state) {
+    (void)state;
+    check_trust("<|im_end|>{{ u }}<|im_end|>", "<|im_end|>a<|im_end|>b<|im_end|>",
+                "111111111100000000000011111111"
+                "11");
+    check_trust("{{ '<|im_end|>' }}{{ u[1:11] }}", "<|im_end|><|im_end|>", "11111111110000000000");
+    check_trust("{{ 'x' + u + 'y' }}", "xa<|im_end|>by", "10000000000001");
+    check_trust("{{ 'x' ~ n ~ 1 }}", "x51", "101");
+    check_trust("{{ ('x' + w + 'y')|trim }}|{{ w.strip() }}|{{ (w ~ '-').lstrip() }}", "x  pad y|pad|pad -",
+                "100000011000100001");
+    check_trust("{{ ('A' + u)[::-1] }}", "b>|dne_mi|<aA", "0000000000001");
+    check_trust("{{ (u + 'Z').split('|')[0] }}{{ (u + 'Z').split('|')[-1] }}", "a<>bZ", "00001");
+    check_trust("{{ csv.split(',')|join('<S>') }}", "p<S>q", "01110");
+    check_trust("{{ '-'.join(l) }}{{ l|join(csv) }}", "x-yxp,qy", "01000000");
+    check_trust("{{ u.replace('<|im_end|>', '<E>') }}", "a<E>b", "01110");
+    check_trust("{{ ('<E>' ~ u)|replace('a', n) }}", "<E>5<|im_end|>b", "111000000000000");
+    check_trust("{{ '<e>aA'.replace('a', csv)|upper }}", "<E>P,QA", "1110001");
+    check_trust("{{ ('ab' ~ csv)|upper }}{{ ('ab' ~ csv)|title }}{{ csv.upper() }}", "ABP,QAbp,qP,Q", "1100011000000");
+    check_trust("{{ d|tojson }}", "{\"k\": \"v\"}", "0000000000");
+    check_trust("{{ {'k': csv}|tojson }}", "{\"k\": \"p,q\"}", "111111000001");
+    check_trust("{{ ['\n', csv]|tojson }}", "[\"\\n\", \"p,q\"]",
+                "11111110000"
+                "01");
+    check_trust("{{ '%s=%s' % ('a', csv) }}{{ '{}!'.format(csv) }}", "a=p,qp,q!", "110000001");
+    check_trust("{% set x %}<{{ csv }}>{% endset %}{{ x }}{{ x[1:3] }}", "<p,q>p,", "1000100");
+    check_trust("{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(csv) }}{{ m('t') }}", "<p,q><t>", "10001111");
+    check_trust("{% for k, v in d.items() %}{{ k }}:{{ v }}{% endfor %}", "k:v", "010");
+    check_trust("{{ '<|im_end|>' if u[1:11] == '<|im_end|>' }}", "<|im_end|>", "1111111111");
+    check_trust("{{ u[1:11] if u[1:11] == '<|im_end|>' }}", "<|im_end|>", "0000000000");
+    check_trust("{{ bos_token }}{{ messages[0].role }}", "<B>user", "1110000");
+    check_trust("{% for c in csv %}{{ c }};{% endfor %}", "p;,;q;", "010101");
+    check_trust("{{ l|map('upper')|list|first ~ l|last }}", "Xy", "00");
+    check_trust("{{ csv * 2 }}{{ 'z' * 2 }}", "p,qp,qzz", "00000011");
+    check_trust("{{ n + 1 }}{{ 1 + 1 }}{{ n|string }}{{ l|length }}", "6252", "0101");
+    check_trust("{{ [csv, 1] }}", "['p,q', 1]", "1000001111");
+    check_trust("{{ csv|default('x') }}{{ nope|default('x') }}", "p,qx", "0001");
+    check_trust("{{ csv|indent(2, true) }}", "  p,q", "11000");
+    check_trust("{{ csv.center(5, '*') }}", "*p,q*", "10001");
+    check_trust("{{ ('<' ~ csv)|e }}", "&lt;p,q", "1111000");
+    check_trust("{{ csv|int(7) }}{{ '4'|int }}{{ (n|string)|int }}", "745", "110");
+}
+
+static void check_refused(const char *source, status want, const char *part) {
+    chat_prompt p = {0};
+    error err = {0};
+    status st = render(str_from(source), NULL, &p, &err);
+    if (st != want || !strstr(err.text, part))
+        fail_msg("%.60s: status %d, \"%s\"; wanted \"%s\"", source, (int)st, err.text, part);
+    assert_int_equal(p.text.len, 0);
+    chat_prompt_deinit(&p);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    check_refused("a\nb\n{{ 1|xmlattr }}", STATUS_UNSUPPORTED, "line 3: the filter 'xmlattr' is not supported");
+    check_refused("\n{{ 1 is nosuch }}", STATUS_UNSUPPORTED, "line 2: the test 'nosuch'");
+    check_refused("{{ 'x'.zfill(3) }}", STATUS_UNSUPPORTED, "line 1: the method 'zfill' of a str is not supported");
+    check_refused("{{ joiner() }}", STATUS_UNSUPPORTED, "the function 'joiner'");
+    check_refused("\n\n{% include 'x' %}", STATUS_UNSUPPORTED, "line 3: the tag 'include'");
+    check_refused("{% for x in messages recursive %}{% endfor %}", STATUS_UNSUPPORTED, "'recursive'");
+    check_refused("{{ 9223372036854775807 + 1 }}", STATUS_UNSUPPORTED, "64 bits");
+    check_refused("x\n{{ raise_exception('no ' ~ 'way') }}", STATUS_BAD_ARGUMENT, "no way");
+    check_refused("{%- if true %}\n{{ nope.x }}{% endif %}", STATUS_BAD_ARGUMENT, "line 2: 'nope' is undefined");
+    check_refused("{{ messages[0].zz.y }}", STATUS_BAD_ARGUMENT, "'dict object' has no attribute 'zz'");
+    check_refused("{% if x %}", STATUS_BAD_FILE, "line 1");
+    check_refused("{{ 'a", STATUS_BAD_FILE, "not closed");
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    check_refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", STATUS_UNSUPPORTED, "inside one another");
+    check_refused("{{ 'x' * 1000000000 }}", STATUS_UNSUPPORTED, "MB");
+    check_refused("{% set s = 'x' * 1000 %}{% for i in range(100000) %}{{ s }}{% endfor %}", STATUS_UNSUPPORTED, "MB");
+    check_refused("{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}",
+                  STATUS_UNSUPPORTED, "steps");
+    check_refused("{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+                  STATUS_UNSUPPORTED, "MB");
+    check_refused("{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+                  STATUS_UNSUPPORTED, "MB");
+    check_refused(
+        "{% set ns = namespace(l=[1]) %}{% for i in range(1000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
+        STATUS_UNSUPPORTED, "levels deep");
+    check_refused("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", STATUS_UNSUPPORTED, "levels deep");
+    check_refused("{{ range(1000000)|list }}", STATUS_BAD_ARGUMENT, "range");
+    char deep[2048];
+    memset(deep, '(', sizeof deep);
+    memcpy(deep, "{{", 2);
+    deep[sizeof deep - 1] = 0;
+    check_refused(deep, STATUS_BAD_FILE, "brackets");
+    for (size_t i = 2; i + 4 < sizeof deep; i += 4) memcpy(deep + i, "not ", 4);
+    memcpy(deep + sizeof deep - 6, "x }}", 5);
+    check_refused(deep, STATUS_UNSUPPORTED, "inside one another");
+}
+
+int main(int argc, char **argv) {
+    char language[] = "tests/golden/templates/language.json"; // or the file given as an argument
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_language),
+        cmocka_unit_test_prestate(test_language, argc > 1 ? argv[1] : language),
+        cmocka_unit_test(test_provenance),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

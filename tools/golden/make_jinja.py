@@ -224,6 +224,14 @@ l - 1
 '%d%%' % n
 '%x' % 255
 '%s %s' % ('a',)
+'a' % []
+'a' % 1
+'a' % undefined_name
+d.get([1])
+[1] in d
+ls.copy()
+[none, none]|sort
+people|sort(attribute='zz')|map(attribute='name')|list
 '%s' % ('a', 'b')
 '%(a)s-%(b)d' % {'a': 'x', 'b': 2}
 '\n\t\\ \' \" \x41 \u00e9 \U0001F642 \q \101'|tojson
@@ -494,6 +502,8 @@ d|tojson
 mix|tojson
 u|tojson
 u|tojson(ensure_ascii=true)
+(u ~ '\x7f\x80')|tojson(ensure_ascii=true)
+(u ~ '\x7f\x80')|tojson
 esc|tojson
 html|tojson
 d|tojson(indent=2)

@@ -37,14 +37,15 @@ static const cpu_op cpu_ops[OP_COUNT] = {
 static status cpu_supports(const backend *base, const op *o, const weight_set *weights, error *err) {
     const cpu_backend *b = (const cpu_backend *)base;
     if (!cpu_ops[o->code].fn) {
-        return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no kernel for operation %s (%s)", opcode_name(o->code), o->label);
+        return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no kernel for operation %s (%s)",
+                         opcode_name(o->code), o->label);
     }
     if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) return STATUS_OK;
     const weight *w = &weights->w[o->in[1].id];
     for (int i = 0; i < w->n_parts; i++) {
         if (!b->k.tile[w->part[i].type]) {
-            return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no %s kernel for weights of type %s (%s)", opcode_name(o->code),
-                             dtype_get(w->part[i].type)->name, o->label);
+            return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no %s kernel for weights of type %s (%s)",
+                             opcode_name(o->code), dtype_get(w->part[i].type)->name, o->label);
         }
     }
     return STATUS_OK;
@@ -68,9 +69,13 @@ static void pages_free(void *p, int64_t bytes) {
 static int64_t segment_panels(int64_t n_rows) { return (n_rows + PANEL - 1) / PANEL; }
 
 // The router is always computed in F32, whatever the file holds.
-static dtype packed_type(const weight *w, int part) { return w->role == WEIGHT_ROUTER ? DTYPE_F32 : w->part[part].type; }
+static dtype packed_type(const weight *w, int part) {
+    return w->role == WEIGHT_ROUTER ? DTYPE_F32 : w->part[part].type;
+}
 
-static int64_t segment_bytes(const cpu_segment *s, int64_t n_experts) { return n_experts * s->n_panels * s->panel_bytes; }
+static int64_t segment_bytes(const cpu_segment *s, int64_t n_experts) {
+    return n_experts * s->n_panels * s->panel_bytes;
+}
 
 static int64_t cpu_weight_bytes(const backend *base, const weight *w) {
     (void)base;
@@ -87,7 +92,9 @@ static int64_t key_block_bytes(const cache_desc *c) {
     return c->n_kv_heads * (KV_BLOCK / KV_PANEL) * kv_key_panel_bytes(c->k_type, c->head_dim);
 }
 
-static int64_t value_block_bytes(const cache_desc *c) { return c->n_kv_heads * KV_BLOCK * kv_value_row_bytes(c->v_type, c->head_dim); }
+static int64_t value_block_bytes(const cache_desc *c) {
+    return c->n_kv_heads * KV_BLOCK * kv_value_row_bytes(c->v_type, c->head_dim);
+}
 
 static int64_t cpu_block_bytes(const backend *base, const cache_desc *c) {
     (void)base;
@@ -116,7 +123,8 @@ static void pack_task(void *ctx, int task, int thread) {
 static status part_to_f32(const weight_part *p, int64_t n, float *dst, const weight *w, error *err) {
     const dtype_info *info = dtype_get(p->type);
     if (n % info->block_elems != 0) {
-        return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has %lld numbers of type %s, which come in blocks of %d", w->label, w->layer,
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s of layer %d has %lld numbers of type %s, which come in blocks of %d", w->label, w->layer,
                          (long long)n, info->name, info->block_elems);
     }
     info->to_f32(dst, p->data[0], n);
@@ -152,7 +160,9 @@ static status upload_segment(cpu_backend *b, const weight *w, int i, cpu_segment
     int64_t tasks = w->n_experts * s->n_panels;
     if (tasks <= INT_MAX) pool_for(b->threads, (int)tasks, pack_task, &job);
     free(f32);
-    if (tasks > INT_MAX) return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has %lld panels, more than %d", w->label, w->layer, (long long)tasks, INT_MAX);
+    if (tasks > INT_MAX)
+        return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has %lld panels, more than %d", w->label, w->layer,
+                         (long long)tasks, INT_MAX);
     return STATUS_OK;
 }
 
@@ -175,8 +185,11 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
     int64_t first = 0;
     for (int i = 0; i < w->n_parts; i++) {
         cpu_segment *s = &dst->segment[i];
-        *s = (cpu_segment){.type = packed_type(w, i), .first = first, .n_rows = w->part[i].n_rows,
-                           .n_panels = segment_panels(w->part[i].n_rows), .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
+        *s = (cpu_segment){.type = packed_type(w, i),
+                           .first = first,
+                           .n_rows = w->part[i].n_rows,
+                           .n_panels = segment_panels(w->part[i].n_rows),
+                           .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
         dst->n_segments = i + 1;
         dst->n_experts = w->n_experts;
         TRY(upload_segment(b, w, i, s, err));
@@ -211,12 +224,13 @@ static scratch_sizes scratch_of(const op_list *g, const step_limits *limits) {
 static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const step_limits *limits) {
     const cpu_backend *b = (const cpu_backend *)base;
     scratch_sizes s = scratch_of(g, limits);
-    return (s.x_row[0] + s.x_row[1]) * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
+    return (s.x_row[0] + s.x_row[1]) * s.x_rows + s.thread * pool_n_threads(b->threads) +
+           s.experts * (int64_t)sizeof(int32_t) +
            limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t));
 }
 
-static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc, const step_limits *limits,
-                          error *err) {
+static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
+                          const step_limits *limits, error *err) {
     cpu_backend *b = (cpu_backend *)base;
     b->list = g;
     b->cache = *desc;
@@ -240,12 +254,13 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     b->fault_label = malloc(rows * sizeof *b->fault_label);
     int64_t kv_bytes = cpu_block_bytes(base, desc) * limits->n_blocks;
     b->kv = pages_alloc(kv_bytes);
-    if (b->workspace && b->thread_scratch && b->x_packed[0] && b->x_packed[1] && b->expert_rows && b->tile_first && b->fault &&
-        b->fault_label && b->kv) {
+    if (b->workspace && b->thread_scratch && b->x_packed[0] && b->x_packed[1] && b->expert_rows && b->tile_first &&
+        b->fault && b->fault_label && b->kv) {
         return STATUS_OK;
     }
-    return error_set(err, STATUS_NO_MEMORY, "out of memory: %lld bytes of cache and %lld of workspace do not fit; lower -c or -b", (long long)kv_bytes,
-                     (long long)(workspace_bytes + cpu_scratch_bytes(base, g, limits)));
+    return error_set(err, STATUS_NO_MEMORY,
+                     "out of memory: %lld bytes of cache and %lld of workspace do not fit; lower -c or -b",
+                     (long long)kv_bytes, (long long)(workspace_bytes + cpu_scratch_bytes(base, g, limits)));
 }
 
 static void cpu_destroy(backend *base) {
@@ -253,7 +268,8 @@ static void cpu_destroy(backend *base) {
     for (int i = 0; i < b->n_weights; i++) {
         cpu_weight *w = &b->weights[i];
         free(w->vector);
-        for (int s = 0; s < w->n_segments; s++) pages_free(w->segment[s].panels, segment_bytes(&w->segment[s], w->n_experts));
+        for (int s = 0; s < w->n_segments; s++)
+            pages_free(w->segment[s].panels, segment_bytes(&w->segment[s], w->n_experts));
     }
     free(b->weights);
     pages_free(b->workspace, b->workspace_bytes);
@@ -304,8 +320,8 @@ static void check_logits_row(void *ctx, int r, int thread) {
 static status cpu_run(backend *base, const step_inputs *in, step_result *out, error *err) {
     cpu_backend *b = (cpu_backend *)base;
     if (in->n_rows > b->limits.max_rows || in->n_out > b->limits.max_out) {
-        return error_set(err, STATUS_INTERNAL, "a step of %d rows (%d wanted) exceeds the plan of %d (%d)", in->n_rows, in->n_out, b->limits.max_rows,
-                         b->limits.max_out);
+        return error_set(err, STATUS_INTERNAL, "a step of %d rows (%d wanted) exceeds the plan of %d (%d)", in->n_rows,
+                         in->n_out, b->limits.max_rows, b->limits.max_out);
     }
     fpenv_state saved = fpenv_enter();
     b->in = in;
@@ -313,7 +329,8 @@ static status cpu_run(backend *base, const step_inputs *in, step_result *out, er
     for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code].fn(b, &b->list->ops[i]);
     cpu_for(b, in->n_out, in->n_out * b->list->logits.dim[1], check_logits_row, b);
     fpenv_leave(saved);
-    *out = (step_result){.logits = in->n_out ? cpu_row(b, &b->list->logits, 0) : NULL, .fault = b->fault, .fault_label = b->fault_label};
+    *out = (step_result){
+        .logits = in->n_out ? cpu_row(b, &b->list->logits, 0) : NULL, .fault = b->fault, .fault_label = b->fault_label};
     return STATUS_OK;
 }
 
@@ -364,7 +381,8 @@ static void cpu_block_poison(backend *base, int block, int first_pos) {
     for (int layer = 0; nan && layer < b->cache.n_layers; layer++) {
         for (int h = 0; h < b->cache.n_kv_heads; h++) {
             for (int pos = first_pos; pos < KV_BLOCK; pos++) {
-                unsigned char *panel = cpu_key_block(b, layer, block, h) + pos / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
+                unsigned char *panel =
+                    cpu_key_block(b, layer, block, h) + pos / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
                 b->k.attention[b->cache.k_type]->store_key(panel, pos % KV_PANEL, nan, d);
                 unsigned char *row = cpu_value_block(b, layer, block, h) + pos * kv_value_row_bytes(b->cache.v_type, d);
                 b->k.attention[b->cache.v_type]->store_value(row, nan, d);

@@ -30,7 +30,8 @@ static void store_row(void *ctx, int r, int thread) {
     int pos = b->in->pos[r], block = b->in->block_table[b->in->seq[r]][pos / KV_BLOCK], at = pos % KV_BLOCK;
     int64_t d = b->cache.head_dim;
     for (int h = 0; h < b->cache.n_kv_heads; h++) {
-        unsigned char *panel = cpu_key_block(b, j->o->layer, block, h) + at / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
+        unsigned char *panel =
+            cpu_key_block(b, j->o->layer, block, h) + at / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
         b->k.attention[b->cache.k_type]->store_key(panel, at % KV_PANEL, cpu_row(b, k, r) + h * k->stride[1], d);
         unsigned char *row = cpu_value_block(b, j->o->layer, block, h) + at * kv_value_row_bytes(b->cache.v_type, d);
         b->k.attention[b->cache.v_type]->store_value(row, cpu_row(b, v, r) + h * v->stride[1], d);
@@ -49,18 +50,18 @@ void cpu_kv_store(cpu_backend *b, const op *o) {
 typedef struct attention_job {
     cpu_backend *b;
     const op *o;
-    int group;         // query heads per kv head
+    int group; // query heads per kv head
 } attention_job;
 
 // The scratch of one task: queries, their running (m, l, o), and one piece.
 typedef struct attention_tile {
-    int n_q;           // queries: rows x group
+    int n_q; // queries: rows x group
     int group;
     int64_t d;
-    float *q, *o, *m, *l;       // [n_q][d], [n_q][d], [n_q], [n_q]
-    float *scores;              // [n_q][KV_PIECE]
+    float *q, *o, *m, *l;               // [n_q][d], [n_q][d], [n_q], [n_q]
+    float *scores;                      // [n_q][KV_PIECE]
     float *piece_o, *piece_m, *piece_l; // as o, m, l, of the piece at hand
-    const int32_t *limit;       // [n_q / group]: keys of each row (its position + 1)
+    const int32_t *limit;               // [n_q / group]: keys of each row (its position + 1)
 } attention_tile;
 
 static int tile_queries(const op_list *g) {
@@ -106,18 +107,22 @@ static int piece_keys(int limit, int piece) {
 
 // Scores of every query against the piece's panels, up to the last row's limit. Columns beyond a row's own limit are computed
 // from whatever the cache holds and are never read.
-static void piece_scores(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece, int n_keys) {
+static void piece_scores(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece,
+                         int n_keys) {
     const cpu_backend *b = j->b;
     int64_t d_pad = (t->d + 15) & ~(int64_t)15, panel_bytes = kv_key_panel_bytes(b->cache.k_type, t->d);
     for (int key = 0; key < n_keys; key += KV_PANEL) {
         int pos = piece * KV_PIECE + key;
-        const unsigned char *panel = cpu_key_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK / KV_PANEL * panel_bytes;
-        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, panel, t->d, j->o->args.attention.scale);
+        const unsigned char *panel =
+            cpu_key_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK / KV_PANEL * panel_bytes;
+        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, panel, t->d,
+                                                j->o->args.attention.scale);
     }
 }
 
 // o of the piece: rows whose limit covers the whole panel go together, the others row by row.
-static void piece_values(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece, int n_keys) {
+static void piece_values(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece,
+                         int n_keys) {
     const cpu_backend *b = j->b;
     int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
     const attention_kernels *kernels = b->k.attention[b->cache.v_type];
@@ -125,15 +130,16 @@ static void piece_values(const attention_job *j, const attention_tile *t, const 
     memset(t->piece_o, 0, (size_t)(t->n_q * d_pad) * sizeof(float));
     for (int key = 0; key < n_keys; key += KV_PANEL) {
         int pos = piece * KV_PIECE + key;
-        const unsigned char *v = cpu_value_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK * row_bytes;
+        const unsigned char *v =
+            cpu_value_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK * row_bytes;
         for (int row = 0; row < n_rows;) { // limits ascend with the rows
             int n_t = piece_keys(t->limit[row], piece) - key, n = 1;
             if (n_t > KV_PANEL) n_t = KV_PANEL;
             while (row + n < n_rows && n_t == KV_PANEL) n++;
             if (n_t > 0) {
                 int q = row * t->group;
-                kernels->values(t->piece_o + q * d_pad, d_pad, t->scores + (int64_t)q * KV_PIECE + key, KV_PIECE, n * t->group, v, row_bytes, n_t,
-                                t->d);
+                kernels->values(t->piece_o + q * d_pad, d_pad, t->scores + (int64_t)q * KV_PIECE + key, KV_PIECE,
+                                n * t->group, v, row_bytes, n_t, t->d);
             }
             row += n;
         }
@@ -206,6 +212,7 @@ void cpu_attention(cpu_backend *b, const op *o) {
     int rows_per_task = ATTENTION_QUERIES / j.group;
     int tiles = make_tiles(b, rows_per_task > 0 ? rows_per_task : 1);
     int64_t keys = 0;
-    for (int i = 0; i < tiles; i++) keys += (b->tile_first[i + 1] - b->tile_first[i]) * (int64_t)(b->in->pos[b->tile_first[i + 1] - 1] + 1);
+    for (int i = 0; i < tiles; i++)
+        keys += (b->tile_first[i + 1] - b->tile_first[i]) * (int64_t)(b->in->pos[b->tile_first[i + 1] - 1] + 1);
     cpu_for(b, tiles * b->cache.n_kv_heads, keys * tensor_row_len(&o->in[0]) * 2, attention_task, &j);
 }

@@ -23,10 +23,10 @@ typedef struct cpu_weight {
 } cpu_weight;
 
 enum {
-    ROW_TILE = 64,        // rows of x that stay in the cache while panels stream past
-    TASK_PANELS = 8,      // panels of one task, at most
+    ROW_TILE = 64,   // rows of x that stay in the cache while panels stream past
+    TASK_PANELS = 8, // panels of one task, at most
     MAX_PIECES = 16,
-    PIECE_LEVELS = 5,     // depth of the stack that adds 16 pieces in a binary tree
+    PIECE_LEVELS = 5,       // depth of the stack that adds 16 pieces in a binary tree
     ATTENTION_QUERIES = 32, // queries (rows x heads of one kv head) of one attention task, at most one row more
 };
 
@@ -50,23 +50,24 @@ typedef struct cpu_backend {
     step_limits limits;
     scratch_sizes sizes;
     int64_t workspace_bytes;
-    unsigned char *workspace;    // owned; temporaries of the list
-    unsigned char *x_packed[2];  // owned; activation rows as blocks of 32 and of 256
-    int64_t x_packed_row[2];     // bytes of the widest such row
+    unsigned char *workspace;      // owned; temporaries of the list
+    unsigned char *x_packed[2];    // owned; activation rows as blocks of 32 and of 256
+    int64_t x_packed_row[2];       // bytes of the widest such row
     unsigned char *thread_scratch; // owned; thread_bytes for each thread
     int64_t thread_bytes;
-    int32_t *tile_first;         // owned [max_rows + 1]; attention: first row of each tile
-    int32_t *expert_rows;        // owned; MoE grouping: rows sorted by expert, then first index of each expert
-    unsigned char *kv;           // owned; [layer][k, v] planes of n_blocks
+    int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
+    int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    unsigned char *kv;    // owned; [layer][k, v] planes of n_blocks
     int64_t key_block_bytes, value_block_bytes; // of one layer
-    int16_t *fault;              // owned [max_rows]
-    const char **fault_label;    // owned [max_rows]
-    const step_inputs *in;       // of the running step
+    int16_t *fault;                             // owned [max_rows]
+    const char **fault_label;                   // owned [max_rows]
+    const step_inputs *in;                      // of the running step
 } cpu_backend;
 
 typedef void cpu_op_fn(cpu_backend *b, const op *o);
-cpu_op_fn cpu_embed, cpu_add, cpu_rms_norm, cpu_add_rms_norm, cpu_rope_table, cpu_rope, cpu_swiglu, cpu_router_topk, cpu_expert_combine,
-    cpu_gather_rows;                  // cpu_rows.c
+cpu_op_fn cpu_embed, cpu_add, cpu_rms_norm, cpu_add_rms_norm, cpu_rope_table, cpu_rope, cpu_swiglu, cpu_router_topk,
+    cpu_expert_combine,
+    cpu_gather_rows;                     // cpu_rows.c
 cpu_op_fn cpu_linear, cpu_expert_linear; // cpu_matmul.c
 cpu_op_fn cpu_kv_store, cpu_attention;   // cpu_attention.c
 
@@ -84,7 +85,7 @@ void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row);
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);
 
-int64_t cpu_matmul_thread_bytes(const op_list *g);    // scratch per thread
+int64_t cpu_matmul_thread_bytes(const op_list *g); // scratch per thread
 int64_t cpu_attention_thread_bytes(const op_list *g);
 
 // Cache addressing: the start of a block's keys or values of one layer and head.

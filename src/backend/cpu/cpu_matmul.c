@@ -15,7 +15,9 @@ static int x_format(dtype type) {
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
-static int64_t acc_bytes(void) { return (int64_t)PIECE_LEVELS * ROW_TILE * TASK_PANELS * PANEL * (int64_t)sizeof(float); }
+static int64_t acc_bytes(void) {
+    return (int64_t)PIECE_LEVELS * ROW_TILE * TASK_PANELS * PANEL * (int64_t)sizeof(float);
+}
 
 int64_t cpu_matmul_thread_bytes(const op_list *g) {
     int64_t row = 0;
@@ -84,7 +86,9 @@ static void tile_sum(const cpu_backend *b, dtype type, matmul_tile t, int64_t k,
     }
 }
 
-static float *thread_acc(const cpu_backend *b, int thread) { return (float *)(void *)(b->thread_scratch + thread * b->thread_bytes); }
+static float *thread_acc(const cpu_backend *b, int thread) {
+    return (float *)(void *)(b->thread_scratch + thread * b->thread_bytes);
+}
 
 typedef struct linear_job {
     cpu_backend *b;
@@ -97,7 +101,8 @@ typedef struct linear_job {
 } linear_job;
 
 // Writes columns [first, first + n) of rows: the sums, plus the bias if there is one.
-static void store_columns(const linear_job *j, const float *acc, int64_t acc_stride, int row0, int n_rows, int64_t first, int64_t n) {
+static void store_columns(const linear_job *j, const float *acc, int64_t acc_stride, int row0, int n_rows,
+                          int64_t first, int64_t n) {
     for (int r = 0; r < n_rows; r++) {
         float *y = cpu_row(j->b, &j->o->out[0], row0 + r) + first;
         if (j->bias) {
@@ -121,8 +126,13 @@ static void linear_task(void *ctx, int task, int thread) {
     float *acc = thread_acc(j->b, thread);
     for (int row = 0; row < j->n_rows; row += ROW_TILE) {
         int n_rows = j->n_rows - row < ROW_TILE ? j->n_rows - row : ROW_TILE;
-        matmul_tile t = {.acc_stride = n_panels * PANEL, .w = s->panels + panel * s->panel_bytes, .panel_stride = s->panel_bytes,
-                         .x = x->data + row * x->stride, .x_stride = x->stride, .n_rows = n_rows, .n_panels = n_panels};
+        matmul_tile t = {.acc_stride = n_panels * PANEL,
+                         .w = s->panels + panel * s->panel_bytes,
+                         .panel_stride = s->panel_bytes,
+                         .x = x->data + row * x->stride,
+                         .x_stride = x->stride,
+                         .n_rows = n_rows,
+                         .n_panels = n_panels};
         tile_sum(j->b, s->type, t, j->w->k, j->o->args.linear.pieces, acc);
         store_columns(j, acc, t.acc_stride, row, n_rows, s->first + panel * PANEL, n);
     }
@@ -147,7 +157,8 @@ void cpu_linear(cpu_backend *b, const op *o) {
     }
     j.panels_per_task = choose_panels(b, total);
     for (int s = 0; s < w->n_segments; s++) {
-        j.first_task[s + 1] = j.first_task[s] + (int)((w->segment[s].n_panels + j.panels_per_task - 1) / j.panels_per_task);
+        j.first_task[s + 1] =
+            j.first_task[s] + (int)((w->segment[s].n_panels + j.panels_per_task - 1) / j.panels_per_task);
     }
     cpu_for(b, j.first_task[w->n_segments], total * PANEL * w->k * j.n_rows, linear_task, &j);
 }
@@ -160,7 +171,7 @@ typedef struct expert_job {
     const int32_t *first; // [n_experts + 1]
     int used;
     bool x_has_slots;
-    int64_t panels;           // of one expert, all segments
+    int64_t panels; // of one expert, all segments
     int tasks_per_expert;
 } expert_job;
 
@@ -170,7 +181,8 @@ static int64_t x_index(const expert_job *j, int32_t entry) { return j->x_has_slo
 static x_rows expert_x(const expert_job *j, const x_rows *x, int64_t bytes, int at, int n, int thread) {
     if (n == 1) return (x_rows){x->data + x_index(j, j->order[at]) * x->stride, x->stride};
     unsigned char *dst = (unsigned char *)thread_acc(j->linear.b, thread) + acc_bytes();
-    for (int i = 0; i < n; i++) memcpy(dst + i * bytes, x->data + x_index(j, j->order[at + i]) * x->stride, (size_t)bytes);
+    for (int i = 0; i < n; i++)
+        memcpy(dst + i * bytes, x->data + x_index(j, j->order[at + i]) * x->stride, (size_t)bytes);
     return (x_rows){dst, bytes};
 }
 
@@ -186,12 +198,18 @@ static void expert_segment(const expert_job *j, const cpu_segment *s, int expert
     for (int at = j->first[expert]; at < j->first[expert + 1]; at += ROW_TILE) {
         int n_rows = j->first[expert + 1] - at < ROW_TILE ? j->first[expert + 1] - at : ROW_TILE;
         x_rows x = expert_x(j, &l->x[x_format(s->type)], bytes, at, n_rows, thread);
-        matmul_tile t = {.acc_stride = n_panels * PANEL, .w = w, .panel_stride = s->panel_bytes, .x = x.data, .x_stride = x.stride,
-                         .n_rows = n_rows, .n_panels = n_panels};
+        matmul_tile t = {.acc_stride = n_panels * PANEL,
+                         .w = w,
+                         .panel_stride = s->panel_bytes,
+                         .x = x.data,
+                         .x_stride = x.stride,
+                         .n_rows = n_rows,
+                         .n_panels = n_panels};
         tile_sum(l->b, s->type, t, l->w->k, l->o->args.linear.pieces, acc);
         for (int i = 0; i < n_rows; i++) {
             int32_t entry = j->order[at + i];
-            float *y = cpu_row(l->b, out, entry / j->used) + entry % j->used * out->stride[1] + s->first + panel * PANEL;
+            float *y =
+                cpu_row(l->b, out, entry / j->used) + entry % j->used * out->stride[1] + s->first + panel * PANEL;
             memcpy(y, acc + i * t.acc_stride, (size_t)n * sizeof *y);
         }
     }
@@ -229,7 +247,8 @@ static void group_by_expert(cpu_backend *b, const tensor *ids, int n_experts, ex
 void cpu_expert_linear(cpu_backend *b, const op *o) {
     const cpu_weight *w = &b->weights[o->in[1].id];
     int n_experts = (int)o->in[1].dim[0];
-    expert_job j = {.linear = {.b = b, .o = o, .w = w, .n_rows = cpu_rows(b, &o->in[0])}, .used = (int)o->in[2].dim[1],
+    expert_job j = {.linear = {.b = b, .o = o, .w = w, .n_rows = cpu_rows(b, &o->in[0])},
+                    .used = (int)o->in[2].dim[1],
                     .x_has_slots = o->in[0].n_dims == 3};
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;

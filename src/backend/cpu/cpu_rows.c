@@ -66,7 +66,8 @@ static void add_rms_norm_row(void *ctx, int r, int thread) {
     (void)thread;
     const row_job *j = ctx;
     const op *o = j->o;
-    j->b->k.add(cpu_row(j->b, &o->out[1], r), cpu_row(j->b, &o->in[0], r), cpu_row(j->b, &o->in[1], r), tensor_row_len(&o->in[0]));
+    j->b->k.add(cpu_row(j->b, &o->out[1], r), cpu_row(j->b, &o->in[0], r), cpu_row(j->b, &o->in[1], r),
+                tensor_row_len(&o->in[0]));
     norm_groups(j, &o->out[1], &o->in[2], &o->out[0], r);
 }
 void cpu_add_rms_norm(cpu_backend *b, const op *o) { run_rows(b, o, &o->out[0], add_rms_norm_row); }
@@ -152,6 +153,7 @@ void cpu_expert_combine(cpu_backend *b, const op *o) { run_rows(b, o, &o->out[0]
 static void gather_row(void *ctx, int r, int thread) {
     (void)thread;
     const row_job *j = ctx;
-    memcpy(cpu_row(j->b, &j->o->out[0], r), cpu_row(j->b, &j->o->in[0], j->b->in->out_row[r]), (size_t)j->o->out[0].dim[1] * sizeof(float));
+    memcpy(cpu_row(j->b, &j->o->out[0], r), cpu_row(j->b, &j->o->in[0], j->b->in->out_row[r]),
+           (size_t)j->o->out[0].dim[1] * sizeof(float));
 }
 void cpu_gather_rows(cpu_backend *b, const op *o) { run_rows(b, o, &o->out[0], gather_row); }

@@ -17,23 +17,23 @@
 #include "tensor/dtype.h"
 
 enum {
-    PANEL = 16,       // outputs computed together: weights are packed in panels of 16 rows (pack.h)
-    KV_PANEL = 16,    // tokens per transposed key panel
-    KV_PIECE = 256,   // positions per attention piece
+    PANEL = 16,     // outputs computed together: weights are packed in panels of 16 rows (pack.h)
+    KV_PANEL = 16,  // tokens per transposed key panel
+    KV_PIECE = 256, // positions per attention piece
 };
 
 // A tile of y = x W^T: acc[r * acc_stride + 16 * p + j] continues its sum over k in [k0, k1) for rows r < n_rows and panels
 // p < n_panels. k0 and k1 are multiples of the type's block (float types: of 2, or k1 = K). Callers zero acc before the first
 // piece of k; continuing a sum through memory changes no bit, so any split of k by callers is exact.
 typedef struct matmul_tile {
-    float *acc;            // [n_rows][16 * n_panels]
-    int64_t acc_stride;    // floats
-    const void *w;         // panel 0, at k = 0, in the packed layout of the type
-    int64_t panel_stride;  // bytes from panel to panel
-    const void *x;         // row 0, at k = 0: float for float weights, else rows made by quantize_row
-    int64_t x_stride;      // bytes from row to row
+    float *acc;           // [n_rows][16 * n_panels]
+    int64_t acc_stride;   // floats
+    const void *w;        // panel 0, at k = 0, in the packed layout of the type
+    int64_t panel_stride; // bytes from panel to panel
+    const void *x;        // row 0, at k = 0: float for float weights, else rows made by quantize_row
+    int64_t x_stride;     // bytes from row to row
     int64_t k0, k1;
-    int n_rows, n_panels;  // any positive number
+    int n_rows, n_panels; // any positive number
 } matmul_tile;
 typedef void matmul_tile_fn(const matmul_tile *t);
 
@@ -42,11 +42,12 @@ typedef void matmul_tile_fn(const matmul_tile *t);
 typedef struct attention_kernels {
     // s[i * s_stride + t] = scale * sum over j ascending of fma(q[i][j], k[t][j]), starting at +0, for i < n_q and t < 16.
     // k_panel: plain types [d][16]; Q8_0: int8 [d][16], then f16 scales [d / 32][16]; k is q * scale in f32.
-    void (*scores)(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, const void *k_panel, int64_t d, float scale);
+    void (*scores)(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, const void *k_panel,
+                   int64_t d, float scale);
     // o[i][j] = fma(p[i * p_stride + t], v[t][j], o[i][j]) for t = 0 .. n_t-1 ascending, i < n_q, j < d.
     // v: rows [t][d] of the type, v_stride bytes apart; Q8_0 rows are GGUF blocks (blocks.h).
-    void (*values)(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v, int64_t v_stride, int n_t,
-                   int64_t d);
+    void (*values)(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v,
+                   int64_t v_stride, int n_t, int64_t d);
     // Stores one position: key[d] into column t (0..15) of a key panel, value[d] into a row. Rounds to the type (nearest even;
     // Q8_0 by dtype_get(DTYPE_Q8_0)->from_f32's rule, blocks of 32 along d).
     void (*store_key)(void *k_panel, int t, const float *key, int64_t d);

@@ -218,7 +218,7 @@ static void quantize_row256(void *dst, const float *x, int64_t n) {
     for (int64_t b = 0; b < n / 256; b++, x += 256) {
         float inverse;
         const float d = quant_x_scale(largest_bits(x, 256), &inverse);
-        memset(&out[b], 0, inverse == 0 ? sizeof out[b] : 0);
+        if (inverse == 0) memset(&out[b], 0, sizeof out[b]);
         out[b].d = d;
         for (int j = 0; j < 16 && inverse != 0; j++)
             out[b].sum16[j] = (int16_t)quantize16(out[b].q + 16 * j, x + 16 * j, inverse);
