@@ -17,9 +17,17 @@ static void drop_part(step_part *parts, struct tally_generation **owner, int *n,
     }
 }
 
+// Whether the free blocks and those of younger generations are enough for g's rows, so that nobody is robbed in vain.
+static bool can_reserve(const tally_engine *e, const struct tally_generation *g, int rows) {
+    int available = e->blocks.n_free, want = (g->seq.cache.length + rows + KV_BLOCK - 1) / KV_BLOCK - g->seq.cache.n_blocks;
+    for (const struct tally_generation *o = g->next; o; o = o->next) available += o->seq.cache.n_blocks;
+    return want <= available;
+}
+
 // Makes room for g's rows, taking the cache of younger generations if need be. False: g has to wait (or, alone, cannot fit).
 static bool reserve(tally_engine *e, struct tally_generation *g, int rows, step_part *parts,
                     struct tally_generation **owner, int *n) {
+    if (!can_reserve(e, g, rows)) return false;
     while (!block_table_reserve(&g->seq.cache, rows)) {
         struct tally_generation *victim = youngest_holder(e, g);
         bool older = false; // an older generation is never robbed for a younger one
