@@ -33,7 +33,7 @@ static script script_open(const char *const *pieces, int n) {
 }
 
 static void script_close(script *s) {
-    assert_int_equal(s->e.engine->blocks.n_free, s->e.engine->blocks.n_blocks);
+    assert_int_equal(test_blocks_in_use(s->e.engine), 0);
     test_engine_close(&s->e);
     temp_folder_remove(&s->folder);
 }
@@ -82,7 +82,7 @@ static void run(const script *s, tally_request r, expected want) {
         assert_int_equal(len, strlen(want.text));
     }
     tally_generation_close(g);
-    assert_int_equal(s->e.engine->blocks.n_free, s->e.engine->blocks.n_blocks);
+    assert_int_equal(test_blocks_in_use(s->e.engine), 0);
 }
 
 // ---- stop ids ------------------------------------------------------------------------------------------------------------

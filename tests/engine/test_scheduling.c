@@ -139,7 +139,7 @@ static void test_together_as_alone(void **state) {
             same_answer(&want[i], &got, i);
             tally_generation_close(g[i]);
         }
-        assert_int_equal(t.engine->blocks.n_free, t.engine->blocks.n_blocks);
+        assert_int_equal(test_blocks_in_use(t.engine), 0);
         test_engine_close(&t);
     }
 }
@@ -154,14 +154,14 @@ static void test_coming_and_going(void **state) {
     tally_error err;
     for (int i = 0; i < N_MIXED; i++) {
         g[i] = start(t.engine, &MIXED[i], i);
-        if (i == 2) gone = start(t.engine, &MIXED[4], 4);
+        if (i == 2) gone = start(t.engine, &MIXED[4], 7);
         for (int step = 0; step < 4; step++) assert_int_equal(tally_engine_step(t.engine, NULL, &err), 0);
         if (i == 4) {
             assert_false(tally_generation_done(gone));
             assert_true(gone->seq.cache.n_blocks > 0);
-            int free_before = t.engine->blocks.n_free, held = gone->seq.cache.n_blocks;
+            int before = test_blocks_in_use(t.engine), held = gone->seq.cache.n_blocks;
             tally_generation_close(gone);
-            assert_int_equal(t.engine->blocks.n_free, free_before + held);
+            assert_int_equal(test_blocks_in_use(t.engine), before - held);
         }
     }
     run_all(t.engine, g, N_MIXED);
@@ -170,7 +170,7 @@ static void test_coming_and_going(void **state) {
         same_answer(&want[i], &got, i);
         tally_generation_close(g[i]);
     }
-    assert_int_equal(t.engine->blocks.n_free, t.engine->blocks.n_blocks);
+    assert_int_equal(test_blocks_in_use(t.engine), 0);
     test_engine_close(&t);
 }
 
@@ -197,7 +197,7 @@ static void test_preemption(void **state) {
                 same_answer(&want[i], &got, i);
                 tally_generation_close(g[i]);
             }
-            assert_int_equal(t.engine->blocks.n_free, t.engine->blocks.n_blocks);
+            assert_int_equal(test_blocks_in_use(t.engine), 0);
             test_engine_close(&t);
         }
     }
@@ -225,7 +225,7 @@ static void fails_alone(int at, const order *too_large, int64_t cache_positions,
         }
         tally_generation_close(g[i]);
     }
-    assert_int_equal(t.engine->blocks.n_free, t.engine->blocks.n_blocks);
+    assert_int_equal(test_blocks_in_use(t.engine), 0);
     test_engine_close(&t);
 }
 
@@ -295,7 +295,7 @@ static void test_session_beside_generations(void **state) {
     run_all(t.engine, &g, 1);
     assert_string_equal(tally_generation_finish_reason(g), "length");
     tally_generation_close(g);
-    assert_int_equal(t.engine->blocks.n_free, t.engine->blocks.n_blocks);
+    assert_int_equal(test_blocks_in_use(t.engine), 0);
     test_engine_close(&t);
 }
 
