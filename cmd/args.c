@@ -137,9 +137,10 @@ static int set_value(const option_row *row, str name, const char *value, options
     return parse_number(row, name, value, o);
 }
 
-static void set_defaults(options *o) {
+static void set_defaults(const command *cmd, options *o) {
     memset(o, 0, sizeof *o);
     for (const option_row *row = option_table; row->names; row++) {
+        if (!(row->commands & cmd->bit)) continue;
         if (row->kind == OPTION_INT || row->kind == OPTION_INT64 || row->kind == OPTION_REAL) {
             set_number(o, row, row->def, (int64_t)row->def);
         }
@@ -147,7 +148,7 @@ static void set_defaults(options *o) {
 }
 
 int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help) {
-    set_defaults(o);
+    set_defaults(cmd, o);
     *help = false;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];

@@ -7,8 +7,8 @@
     { group, names, NULL, OPTION_FLAG, FIELD(field), commands, 0, 0, 0, NULL, help }
 #define INT(group, names, arg, field, commands, min, max, def, help) \
     { group, names, arg, OPTION_INT, FIELD(field), commands, min, max, def, NULL, help }
-#define REAL(names, arg, field, min, max, def, help) \
-    { "Sampling", names, arg, OPTION_REAL, FIELD(field), CMD_RUN, min, max, def, NULL, help }
+#define REAL(names, arg, field, commands, min, max, def, help) \
+    { "Sampling", names, arg, OPTION_REAL, FIELD(field), commands, min, max, def, NULL, help }
 #define TEXT(group, names, arg, field, commands, help) \
     { group, names, arg, OPTION_TEXT, FIELD(field), commands, 0, 0, 0, NULL, help }
 
@@ -53,22 +53,31 @@ const option_row option_table[] = {
     TEXT("Prompt", "--chat-template-file", "FILE", template_file, CHATS, "a Jinja template instead of the model's own"),
     FLAG("Prompt", "--no-generation-prompt", no_generation_prompt, CMD_TOKENIZE, "do not open the assistant's turn"),
 
+    TEXT("Requests", "--requests", "FILE", requests, CMD_RUN,
+         "answer every line of FILE ('-': standard input), a JSON object with prompt, ids or messages"),
+    INT("Requests", "--parallel, -np", "N", parallel, CMD_RUN, 1, 4096, 1,
+        "with --requests: sequences at once; default 1"),
+    {"Requests", "--cache-positions", "N", OPTION_INT64, FIELD(cache_positions), CMD_RUN, 1, 1e12, 0, NULL,
+     "positions of the cache of all sequences together; default: what --parallel requests need, if memory allows"},
+    FLAG("Requests", "--no-prefix-reuse", no_prefix_reuse, CMD_RUN,
+         "compute every prompt anew, also where one starts like another (same results)"),
+
     INT("Length", "-n, --predict, --n-predict", "N", n_predict, CMD_RUN, -1, INT_MAX, -1,
         "new tokens at most; -1 (default): until a stop or the context ends"),
     {"Length", "--stop, -r, --reverse-prompt", "TEXT", OPTION_TEXTS, FIELD(stops), CMD_RUN, 0, 0, 0, NULL,
      "end before this text; may be given several times"},
     FLAG("Length", "--ignore-eos", ignore_eos, CMD_RUN, "go on at stop ids"),
 
-    REAL("--temp, --temperature", "T", temperature, 0, 1000, 0, "temperature; 0 (default) is greedy"),
+    REAL("--temp, --temperature", "T", temperature, CMD_RUN, 0, 1000, 0, "temperature; 0 (default) is greedy"),
     {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), CMD_RUN, 0, INT_MAX, 0, NULL,
      "keep the K best; 0 (default): off"},
-    REAL("--top-p", "P", top_p, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
-    REAL("--min-p", "P", min_p, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
-    REAL("--repeat-penalty", "X", repeat_penalty, 0.01, 100, 1,
+    REAL("--top-p", "P", top_p, CMD_RUN, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
+    REAL("--min-p", "P", min_p, CMD_RUN, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
+    REAL("--repeat-penalty", "X", repeat_penalty, CMD_RUN, 0.01, 100, 1,
          "penalty of tokens in prompt and output; 1 (default): off"),
-    REAL("--presence-penalty", "X", presence_penalty, -100, 100, 0,
+    REAL("--presence-penalty", "X", presence_penalty, CMD_RUN, -100, 100, 0,
          "penalty of tokens in the output; 0 (default): off"),
-    REAL("--frequency-penalty", "X", frequency_penalty, -100, 100, 0,
+    REAL("--frequency-penalty", "X", frequency_penalty, CMD_RUN, -100, 100, 0,
          "the same for each time the token occurs; 0 (default): off"),
     {"Sampling", "-l, --logit-bias", "ID(+|-)BIAS", OPTION_TEXTS, FIELD(logit_bias), CMD_RUN, 0, 0, 0, NULL,
      "add BIAS to a token's logit: 15043+1.5, 15043-inf; may be given several times"},
