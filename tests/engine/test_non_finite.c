@@ -237,13 +237,14 @@ static void test_experts(void **state) {
     }
 }
 
-// Numbers that are finite but become infinity in the cache's type.
+// Numbers that are finite but become infinity in the cache's type: seen when they are stored, because a score of -infinity would
+// vanish from the softmax.
 static void test_cache_overflow(void **state) {
     (void)state;
     const char *path = model_path("overflow.gguf");
     tiny_random_gguf(path, DTYPE_F32, false, 3);
-    check_one(path, "model.layers.1.self_attn.k_norm.weight", 3, 1e8f, "layer 1 ", 0);
-    check_one(path, "model.layers.0.self_attn.v_proj.weight", 256 * 7 + 3, 1e9f, "layer 0 ", 0);
+    check_one(path, "model.layers.1.self_attn.k_norm.weight", 3, 1e8f, "layer 1 (attn_k_norm)", 0);
+    check_one(path, "model.layers.0.self_attn.v_proj.weight", 256 * 7 + 3, 1e9f, "layer 0 (attn_", 0);
 }
 
 // ---- neighbours ----------------------------------------------------------------------------------------------------------
