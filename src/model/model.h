@@ -22,8 +22,8 @@ typedef struct model {
     int64_t n_params; // numbers in live weights
 } model;
 
-// `ck` may be NULL (plan only; weights count as `plan_type`). `passes`: op/passes.h. The checkpoint's tensors must be loaded and
-// outlive the uploads. On failure the model is empty and model_deinit is still allowed.
+// `ck` may be NULL (plan only; weights count as `plan_type`, or its nearest where that does not fit). `passes`: op/passes.h. The
+// checkpoint's tensors must be loaded and outlive the uploads. On failure the model is empty and model_deinit is still allowed.
 status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes,
                    error *err);
 void model_deinit(model *m);
