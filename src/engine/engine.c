@@ -190,6 +190,8 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     TRY(alloc_step(e, err));
     TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));
     TRY(block_pool_init(&e->blocks, e->plan.limits.n_blocks, err));
+    TRY(prefix_index_init(&e->prefixes, &e->blocks, err));
+    e->reuse_prefixes = !o->no_prefix_reuse;
     TRY(load_weights(e, o, err));
     return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes,
                                        &e->plan.model.cache, &e->plan.limits, err);
@@ -216,6 +218,7 @@ void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
     engine_plan_deinit(&e->plan);
+    prefix_index_deinit(&e->prefixes);
     block_pool_deinit(&e->blocks);
     sampler_scratch_deinit(&e->sampler);
     free(e->row_token);
@@ -231,6 +234,16 @@ void tally_engine_close(tally_engine *e) {
 
 int tally_engine_context(const tally_engine *e) { return e->context; }
 void tally_engine_memory(const tally_engine *e, tally_memory *out) { *out = e->plan.memory; }
+
+void tally_engine_stats(const tally_engine *e, tally_stats *out) {
+    *out = e->stats;
+    out->blocks = e->blocks.n_blocks;
+    for (int i = 0; i < e->blocks.n_blocks; i++) {
+        bool kept = prefix_index_holds(&e->prefixes, i);
+        out->blocks_in_use += e->blocks.holders[i] > kept;
+        out->blocks_kept += kept && e->blocks.holders[i] == 1;
+    }
+}
 
 const char *tally_cpu_level(int i, const char **help, bool *available) {
     static const char *const helps[] = {
