@@ -237,8 +237,9 @@ static op_cost sum_of_layer(const planning *p, const step_cost *costs, int layer
 static void add_layers(const planning *p, const step_cost *costs, json_t *step) {
     static const char *const names[] = {"outside", "dense", "moe"};
     enum { N_KINDS = sizeof names / sizeof *names };
-    op_cost sums[N_KINDS] = {{{0}}};
+    op_cost sums[N_KINDS];
     int counts[N_KINDS] = {0};
+    memset(sums, 0, sizeof sums);
     json_t *layers = json_array(), *kinds = json_array();
     for (int layer = -1; layer < p->model.config.n_layers; layer++) {
         const char *kind = kind_of_layer(p, layer);

@@ -31,8 +31,8 @@ static status cost_supports(const backend *base, const op *o, const weight_set *
     (void)base;
     (void)weights;
     if (cost_knows(o->code)) return STATUS_OK;
-    return error_set(err, STATUS_UNSUPPORTED, "the cost backend has no row for operation %s (%s)",
-                     opcode_name(o->code), o->label);
+    return error_set(err, STATUS_UNSUPPORTED, "the cost backend has no row for operation %d (%s)", (int)o->code,
+                     o->label);
 }
 
 static int64_t cost_weight_bytes(const backend *base, const weight *w) {
