@@ -163,7 +163,8 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
                     "tally %s does not know what '%s' is for; give the model with -m and text with -p or -f", cmd->name,
                     arg);
             }
-            if (o->model) return usage_error("tally %s takes one model, not both '%s' and '%s'", cmd->name, o->model, arg);
+            if (o->model)
+                return usage_error("tally %s takes one model, not both '%s' and '%s'", cmd->name, o->model, arg);
             o->model = arg;
             continue;
         }
@@ -181,9 +182,8 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         if (rc) return rc;
     }
     if (!o->model) {
-        return cmd->bit & MODEL_BY_PLACE
-                   ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
-                   : usage_error("tally %s needs a model: -m MODEL", cmd->name);
+        return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
+                                         : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }
     return 0;
 }

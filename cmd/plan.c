@@ -15,8 +15,8 @@ static const char *text(const json_t *o, const char *key) {
 enum { NAME_WIDTH = 42 };
 
 static void print_heading(const char *name) {
-    printf("  %-*s %6s %8s %12s %11s %11s %11s %10s %6s  %s\n", NAME_WIDTH, name, "count", "launches", "GFLOP", "weights MB",
-           "activ. MB", "cache MB", "time ms", "share", "bound");
+    printf("  %-*s %6s %8s %12s %11s %11s %11s %10s %6s  %s\n", NAME_WIDTH, name, "count", "launches", "GFLOP",
+           "weights MB", "activ. MB", "cache MB", "time ms", "share", "bound");
 }
 
 // One row of a step's table; the numbers are divided by `by`.
@@ -113,7 +113,9 @@ int cmd_plan(const options *o) {
     if (tally_model_open(&model, o->model, &err) != TALLY_OK) return fail_with(&err);
     tally_plan_options po = {
         .device = o->device_file,
-        .context = o->context == CONTEXT_AUTO ? 0 : o->context ? o->context : tally_model_context_length(model),
+        .context = o->context == CONTEXT_AUTO ? 0
+                   : o->context               ? o->context
+                                              : tally_model_context_length(model),
         .prompt = o->prompt_rows,
         .batch = o->sequences,
         .type = o->weight_type,

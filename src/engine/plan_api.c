@@ -73,8 +73,8 @@ static status type_from_name(const char *name, dtype *out, error *err) {
     for (int i = 0; i < DTYPE_COUNT; i++) {
         if (dtype_get((dtype)i)->to_f32) strbuf_addf(&names, "%s%s", names.len ? ", " : "", dtype_get((dtype)i)->name);
     }
-    status s = error_set(err, STATUS_BAD_ARGUMENT, "there is no weight type %s; the types are %s", name,
-                         strbuf_text(&names));
+    status s =
+        error_set(err, STATUS_BAD_ARGUMENT, "there is no weight type %s; the types are %s", name, strbuf_text(&names));
     strbuf_deinit(&names);
     return s;
 }
@@ -251,7 +251,8 @@ static void add_layers(const planning *p, const step_cost *costs, json_t *step) 
     }
     for (int k = 0; k < N_KINDS; k++) {
         if (!counts[k]) continue;
-        json_array_append_new(kinds, with_cost(json_pack("{s:s, s:i}", "kind", names[k], "count", counts[k]), &sums[k]));
+        json_array_append_new(kinds,
+                              with_cost(json_pack("{s:s, s:i}", "kind", names[k], "count", counts[k]), &sums[k]));
     }
     json_object_set_new(step, "kinds", kinds);
     json_object_set_new(step, "layers", layers);
@@ -276,9 +277,9 @@ static json_t *device_json(const hardware *h) {
     json_t *o = json_pack("{s:s, s:o, s:f, s:o, s:f}", "name", h->name, "memory_bytes", whole(h->memory_bytes),
                           "bandwidth_bytes_per_s", h->bandwidth, "flops", flops, "launch_s", h->launch_s);
     if (h->link_bandwidth > 0) {
-        json_object_set_new(o, "ranks_link",
-                            json_pack("{s:f, s:f}", "bandwidth_bytes_per_s", h->link_bandwidth, "latency_s",
-                                      h->link_latency_s));
+        json_object_set_new(
+            o, "ranks_link",
+            json_pack("{s:f, s:f}", "bandwidth_bytes_per_s", h->link_bandwidth, "latency_s", h->link_latency_s));
     }
     return o;
 }

@@ -45,7 +45,8 @@ static void lists_init(lists *l) {
 static void lists_free(lists *l) { arena_deinit(&l->memory); }
 
 static int add_weight(lists *l, const char *label, weight_role role, dtype type, int64_t n, int64_t k) {
-    weight w = {.label = label, .layer = -1, .role = role, .n_experts = role == WEIGHT_EXPERTS ? EXPERTS : 1, .n = n, .k = k};
+    weight w = {
+        .label = label, .layer = -1, .role = role, .n_experts = role == WEIGHT_EXPERTS ? EXPERTS : 1, .n = n, .k = k};
     w.part[w.n_parts++] = (weight_part){.type = type, .n_rows = n};
     int id = weight_add(&l->weights, &w);
     assert_true(id >= 0);
@@ -102,7 +103,8 @@ static void test_linear(void **state) {
     lists_init(&l);
     cost_step s = {.n_rows = 5, .n_out = 2};
     tensor x = embedded(&l);
-    int w = add_weight(&l, "w", WEIGHT_LINEAR, DTYPE_BF16, N, K), b = add_weight(&l, "b", WEIGHT_VECTOR, DTYPE_F32, N, 1);
+    int w = add_weight(&l, "w", WEIGHT_LINEAR, DTYPE_BF16, N, K),
+        b = add_weight(&l, "b", WEIGHT_VECTOR, DTYPE_F32, N, 1);
     op_linear(&l.g, x, w, -1, 1);
     op_cost c = count_last(&l, &s);
     expect(&c, 2.0 * 5 * N * K, 2 * N * K, 5 * (K + N) * 4, 0);

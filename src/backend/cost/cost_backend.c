@@ -73,8 +73,9 @@ static status cost_prepare(backend *base, const op_list *g, int64_t workspace_by
     b->fault = malloc(rows * sizeof *b->fault + 1);
     b->fault_label = calloc(rows + 1, sizeof *b->fault_label);
     if (!b->op || !b->logits || !b->fault || !b->fault_label) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for the logits of %d rows and the costs of %d operations",
-                         limits->max_out, g->n_ops);
+        return error_set(err, STATUS_NO_MEMORY,
+                         "out of memory for the logits of %d rows and the costs of %d operations", limits->max_out,
+                         g->n_ops);
     }
     for (size_t r = 0; r < rows; r++) b->fault[r] = STEP_OK;
     return STATUS_OK;
@@ -92,8 +93,7 @@ static status cost_run(backend *base, const step_inputs *in, step_result *out, e
         b->op[i] = cost_of_op(&b->list->ops[i], b->list->weights, &b->cache, &step, &b->hardware);
         op_cost_add(&b->last.total, &b->op[i]);
     }
-    *out = (step_result){
-        .logits = in->n_out ? b->logits : NULL, .fault = b->fault, .fault_label = b->fault_label};
+    *out = (step_result){.logits = in->n_out ? b->logits : NULL, .fault = b->fault, .fault_label = b->fault_label};
     return STATUS_OK;
 }
 

@@ -39,8 +39,9 @@ static status read_number(const reader *r, const json_t *o, const char *prefix, 
     double x = json_number_value(v);
     if (!json_is_number(v) || !(x >= f->min && x <= f->max)) {
         char *found = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-        status s = error_set(r->err, STATUS_BAD_FILE, "%s: the device's %s%s is %.60s, it must be a number from %g to %g",
-                             r->path, prefix, f->name, found ? found : "?", f->min, f->max);
+        status s =
+            error_set(r->err, STATUS_BAD_FILE, "%s: the device's %s%s is %.60s, it must be a number from %g to %g",
+                      r->path, prefix, f->name, found ? found : "?", f->min, f->max);
         free(found);
         return s;
     }
