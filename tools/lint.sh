@@ -42,11 +42,12 @@ allowed_for() {
     src/text/*) echo base file text ;;
     src/op/*) echo base tensor op ;;
     src/backend/cpu/*) echo base tensor op backend/cpu ;;
+    src/backend/cost/*) echo base tensor op backend/cost ;;
     src/comm/*) echo base tensor op comm ;;
     src/model/*) echo base tensor file op comm model ;;
     src/cache/*) echo base tensor op cache ;;
     src/spec/*) echo base tensor op model cache spec ;;
-    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu tally.h ;;
+    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu backend/cost tally.h ;;
     src/engine/*) echo base tensor file text op comm model cache spec engine tally.h ;;
     cmd/*) echo base cmd tally.h ;;
     include/*) echo ;;

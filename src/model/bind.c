@@ -85,11 +85,23 @@ static status add(binder *b, const weight *w, int *id) {
     return *id < 0 ? no_memory(b) : STATUS_OK;
 }
 
+// What converters to GGUF store where the wanted type does not fit: vectors and routers as F32; a matrix whose rows are no multiple
+// of the type's block in a type of smaller blocks.
+static dtype planned_type(dtype wanted, const weight *w) {
+    static const dtype smaller[DTYPE_COUNT] = {
+        [DTYPE_Q2_K] = DTYPE_IQ4_NL, [DTYPE_Q3_K] = DTYPE_IQ4_NL, [DTYPE_IQ4_XS] = DTYPE_IQ4_NL,
+        [DTYPE_Q4_K] = DTYPE_Q5_0,   [DTYPE_Q5_K] = DTYPE_Q5_1,   [DTYPE_Q6_K] = DTYPE_Q8_0};
+    if (!dtype_is_block(wanted)) return wanted;
+    if (w->role == WEIGHT_VECTOR || w->role == WEIGHT_ROUTER) return DTYPE_F32;
+    if (w->k % dtype_get(wanted)->block_elems == 0) return wanted;
+    return w->k % 32 == 0 ? smaller[wanted] : DTYPE_F16;
+}
+
 // One part with room for n data pointers.
 static status set_part(binder *b, weight *w, int64_t n_data, const void ***data) {
     *data = arena_calloc(&b->m->memory, (size_t)n_data, sizeof **data);
     if (!*data) return no_memory(b);
-    w->part[w->n_parts++] = (weight_part){.type = b->plan_type, .n_rows = w->n, .data = *data};
+    w->part[w->n_parts++] = (weight_part){.type = planned_type(b->plan_type, w), .n_rows = w->n, .data = *data};
     return STATUS_OK;
 }
 
