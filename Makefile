@@ -28,7 +28,7 @@ TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 
 .PHONY: all lib test tests lint install clean help
 all: $(BUILD)/tally lib
-lib: $(BUILD)/libtally.a $(BUILD)/libtally.so $(BUILD)/tally.pc
+lib: $(BUILD)/libtally.a $(BUILD)/libtally.so
 tests: $(TESTS) $(BUILD)/tally
 
 help:
@@ -45,10 +45,6 @@ $(BUILD)/libtally.a: $(LIB_OBJ)
 
 $(BUILD)/libtally.so: $(LIB_OBJ)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally.so.$(firstword $(subst ., ,$(VERSION))) -o $@ $^ $(LIBS)
-
-$(BUILD)/tally.pc: mk/tally.pc.in VERSION
-	@mkdir -p $(@D)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
 
 $(BUILD)/obj/%.o: %.c Makefile mk/config.mk mk/isa.mk
 	@mkdir -p $(@D)
@@ -72,7 +68,7 @@ install: all
 	install -m 755 $(BUILD)/libtally.so $(DESTDIR)$(PREFIX)/lib/libtally.so.$(VERSION)
 	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so.$(firstword $(subst ., ,$(VERSION)))
 	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so
-	install -m 644 $(BUILD)/tally.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' mk/tally.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
 	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
 
 clean:

@@ -106,6 +106,7 @@ typedef struct tally_engine_options { // all zero: defaults
     int step_rows;             // rows computed in one step at most (chunk of prefill); 0: 512
     int logit_rows;            // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
+    bool no_prefix_reuse;      // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;              // read files into memory instead of mapping them
     bool no_fuse;              // run the operation list as the model wrote it, without passes (results are the same)
     // Called while weights load; returning false cancels.
@@ -121,6 +122,16 @@ typedef struct tally_memory {
     int64_t weights, cache, workspace, available; // available: what the machine had before loading
 } tally_memory;
 TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out);
+
+// What the engine did since it was opened, and what it holds.
+typedef struct tally_stats {
+    int64_t steps, rows;             // steps run, rows computed in them
+    int64_t preemptions;             // sequences whose cache was given up and computed again
+    int64_t reused_positions;        // positions taken from the cache of another sequence
+    int64_t worst_wait;              // most steps in a row that a generation able to advance was passed over
+    int blocks, blocks_in_use, blocks_kept; // cache blocks: all; held by sequences; kept only for reuse
+} tally_stats;
+TALLY_API void tally_engine_stats(const tally_engine *engine, tally_stats *out);
 
 // Everything known of a model as one JSON object, owned by the caller: configuration, tensors, stop ids, and the memory plan for
 // the options, without loading weights.

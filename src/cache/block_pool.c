@@ -21,6 +21,11 @@ void block_pool_deinit(block_pool *p) {
     *p = (block_pool){0};
 }
 
+bool block_pool_has(block_pool *p, int n) {
+    while (p->n_free < n && p->reclaim && p->reclaim(p->reclaim_ctx)) continue;
+    return p->n_free >= n;
+}
+
 int block_pool_take(block_pool *p) {
     if (p->n_free == 0) return -1;
     int block = p->free_list[--p->n_free];

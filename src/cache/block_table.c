@@ -21,7 +21,7 @@ bool block_table_reserve(block_table *t, int n) {
     int want = blocks_for(t->length + n), first_written = t->length / KV_BLOCK;
     assert(want <= t->cap);
     bool shared = first_written < t->n_blocks && t->pool->holders[t->block[first_written]] > 1;
-    if (want - t->n_blocks + shared > t->pool->n_free) return false;
+    if (!block_pool_has(t->pool, want - t->n_blocks + shared)) return false;
     if (shared && n > 0) { // only the block with the last committed position can be shared and written
         int own = block_pool_take(t->pool);
         t->device->vt->block_copy(t->device, own, t->block[first_written]);

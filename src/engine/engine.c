@@ -50,6 +50,7 @@ static status in_range(const char *option, int64_t value, int64_t low, int64_t h
 static status check_options(const tally_engine_options *o, const model_config *c, error *err) {
     TRY(in_range("the number of threads", o->threads, 0, 1024, err));
     TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
+    TRY(in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
     TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
@@ -120,8 +121,6 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
             other = p->memory.weights + p->memory.workspace;
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
     int64_t positions = o->cache_positions ? o->cache_positions : context;
-    if (blocks_for(positions) > INT_MAX)
-        return in_range("the cache's positions", positions, 1, (int64_t)INT_MAX * KV_BLOCK, err);
     l->max_context = (int)context;
     l->n_blocks = (int)blocks_for(positions);
     p->memory.cache = l->n_blocks * block_bytes;
@@ -186,6 +185,8 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     TRY(alloc_step(e, err));
     TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));
     TRY(block_pool_init(&e->blocks, e->plan.limits.n_blocks, err));
+    TRY(prefix_index_init(&e->prefixes, &e->blocks, err));
+    e->reuse_prefixes = !o->no_prefix_reuse;
     TRY(load_weights(e, o, err));
     return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes,
                                        &e->plan.model.cache, &e->plan.limits, err);
@@ -212,6 +213,7 @@ void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
     engine_plan_deinit(&e->plan);
+    prefix_index_deinit(&e->prefixes);
     block_pool_deinit(&e->blocks);
     sampler_scratch_deinit(&e->sampler);
     free(e->row_token);
@@ -227,6 +229,16 @@ void tally_engine_close(tally_engine *e) {
 
 int tally_engine_context(const tally_engine *e) { return e->context; }
 void tally_engine_memory(const tally_engine *e, tally_memory *out) { *out = e->plan.memory; }
+
+void tally_engine_stats(const tally_engine *e, tally_stats *out) {
+    *out = e->stats;
+    out->blocks = e->blocks.n_blocks;
+    for (int i = 0; i < e->blocks.n_blocks; i++) {
+        bool kept = prefix_index_holds(&e->prefixes, i);
+        out->blocks_in_use += e->blocks.holders[i] > kept;
+        out->blocks_kept += kept && e->blocks.holders[i] == 1;
+    }
+}
 
 const char *tally_cpu_level(int i, const char **help, bool *available) {
     static const char *const helps[] = {

@@ -7,6 +7,7 @@
 #define TALLY_ENGINE_ENGINE_H
 
 #include "cache/block_table.h"
+#include "cache/prefix_index.h"
 #include "engine/engine_plan.h"
 #include "engine/sampler.h"
 #include "file/checkpoint.h"
@@ -47,6 +48,8 @@ struct tally_engine {
     const tally_model *source; // borrowed
     engine_plan plan;
     block_pool blocks;
+    prefix_index prefixes;
+    bool reuse_prefixes;
     int n_vocab, context, step_rows, logit_rows;
     sampler_scratch sampler;
     // the step being built
@@ -56,13 +59,16 @@ struct tally_engine {
     struct tally_generation **owners;                 // owned [step_rows]
     part_result *results;                             // owned [step_rows]
     struct tally_generation *first, *last;            // live generations, oldest first
-    int n_sessions;
+    struct tally_generation *turn_first, *turn_last;  // the same, the one served longest ago first
+    tally_stats stats;
 };
 
 // ---- sequences and steps (step.c) ----------------------------------------------------------------------------------------
 
 status sequence_init(sequence *s, tally_engine *e, error *err);
 void sequence_deinit(sequence *s);
+// An empty cache takes the blocks of a known prefix, all but the last token's (whose logits are still to be computed).
+void sequence_adopt_prefix(tally_engine *e, sequence *s);
 // Checks ids against the vocabulary and appends them; STATUS_FULL names length and context.
 status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, int n, error *err);
 
@@ -72,8 +78,8 @@ status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, pa
 
 // ---- scheduling (sched.c) ------------------------------------------------------------------------------------------------
 
-// Chooses the parts of the next step among live generations: decode rows first, then prompt chunks, in order of arrival, within
-// step_rows and logit_rows. Reserves their cache; where blocks run out the youngest gives its own up and is computed again later.
+// Chooses the parts of the next step among live generations, within step_rows and logit_rows: decode rows first, the generation
+// served longest ago first, so that none starves; then prompt chunks in order of arrival. Reserves their cache; where blocks run out the youngest gives its own up and is computed again later.
 // Returns the number of parts; parts[i] belongs to owner[i].
 int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **owner);
 

@@ -88,27 +88,51 @@ tally_status tally_generate(tally_engine *e, const tally_request *request, tally
         tally_generation_close(g);
         return (tally_status)s;
     }
-    g->prev = e->last;
-    if (e->last) e->last->next = g;
-    e->last = g;
-    if (!e->first) e->first = g;
+    g->last_served = e->stats.steps;
+    generation_link(g);
     if (g->max_tokens == 0) g->finish = FINISH_LENGTH;
     *out = g;
     return TALLY_OK;
 }
 
+static void turn_append(struct tally_generation *g) {
+    tally_engine *e = g->engine;
+    g->turn_prev = e->turn_last;
+    g->turn_next = NULL;
+    *(e->turn_last ? &e->turn_last->turn_next : &e->turn_first) = g;
+    e->turn_last = g;
+}
+
+static void turn_remove(struct tally_generation *g) {
+    tally_engine *e = g->engine;
+    *(g->turn_prev ? &g->turn_prev->turn_next : &e->turn_first) = g->turn_next;
+    *(g->turn_next ? &g->turn_next->turn_prev : &e->turn_last) = g->turn_prev;
+}
+
+void generation_link(struct tally_generation *g) {
+    tally_engine *e = g->engine;
+    g->prev = e->last;
+    g->next = NULL;
+    *(e->last ? &e->last->next : &e->first) = g;
+    e->last = g;
+    turn_append(g);
+}
+
+void generation_unlink(struct tally_generation *g) {
+    tally_engine *e = g->engine;
+    *(g->prev ? &g->prev->next : &e->first) = g->next;
+    *(g->next ? &g->next->prev : &e->last) = g->prev;
+    turn_remove(g);
+}
+
+void generation_served(struct tally_generation *g) {
+    turn_remove(g);
+    turn_append(g);
+}
+
 void tally_generation_close(tally_generation *g) {
     if (!g) return;
-    if (g->engine) {
-        if (g->prev)
-            g->prev->next = g->next;
-        else
-            g->engine->first = g->next;
-        if (g->next)
-            g->next->prev = g->prev;
-        else
-            g->engine->last = g->prev;
-    }
+    if (g->engine) generation_unlink(g);
     sequence_deinit(&g->seq);
     for (int i = 0; i < g->n_stops; i++) free(g->stops[i]);
     free(g->stops);

@@ -8,8 +8,10 @@
 typedef enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ERROR } finish;
 
 struct tally_generation {
-    tally_engine *engine; // borrowed; NULL once closed with the engine
-    struct tally_generation *next, *prev;
+    tally_engine *engine;                           // borrowed; NULL once closed with the engine
+    struct tally_generation *next, *prev;           // by arrival
+    struct tally_generation *turn_next, *turn_prev; // by last service
+    int64_t last_served;                            // number of the step; when it arrived, at first
     sequence seq;
     int n_prompt, max_tokens; // max_tokens: already clipped to the context
     tally_sampling sampling;
@@ -31,6 +33,11 @@ struct tally_generation {
     int cap_logprobs;
     uint64_t t_start, t_first, t_last; // ns; 0: not yet
 };
+
+// Joins and leaves the engine's two lists; moves to the end of the turn order.
+void generation_link(struct tally_generation *g);
+void generation_unlink(struct tally_generation *g);
+void generation_served(struct tally_generation *g);
 
 // A token was chosen for the generation: stops, text, bookkeeping. logits are those it was chosen from.
 void generation_accept(struct tally_generation *g, int32_t id, const float *logits);

@@ -156,6 +156,9 @@ static status parse_json(const char *what, const char *text, json_t **out, error
                      e.text);
 }
 
+// A token the vocabulary does not have is an undefined variable of the template.
+static str defined(str token) { return token.len ? token : (str){0}; }
+
 static status render_with(const tally_model *m, const chat_template *t, const tally_chat *chat, chat_prompt *out,
                           error *err) {
     json_t *messages = NULL, *tools = NULL, *kwargs = NULL;
@@ -172,7 +175,7 @@ static status render_with(const tally_model *m, const chat_template *t, const ta
                          .tools = tools,
                          .kwargs = kwargs,
                          .add_generation_prompt = !chat->no_generation_prompt};
-        if (m->tok) in.bos_token = tokenizer_bos(m->tok), in.eos_token = tokenizer_eos(m->tok);
+        if (m->tok) in.bos_token = defined(tokenizer_bos(m->tok)), in.eos_token = defined(tokenizer_eos(m->tok));
         s = chat_render(t, &in, out, err);
     }
     json_decref(messages);

@@ -1,50 +1,83 @@
 #include "engine/generation.h"
 
-// The youngest live generation that holds cache, other than `keep`; NULL if there is none.
-static struct tally_generation *youngest_holder(tally_engine *e, const struct tally_generation *keep) {
-    for (struct tally_generation *g = e->last; g; g = g->prev) {
-        if (g != keep && g->finish == FINISH_NONE && g->seq.cache.n_blocks > 0) return g;
+// A step being put together.
+typedef struct step_choice {
+    tally_engine *e;
+    step_part *parts;
+    struct tally_generation **owner;
+    int n, rows, wanted;
+} step_choice;
+
+static int pending(const struct tally_generation *g) { return g->seq.n_tokens - g->seq.cache.length; }
+
+// The youngest live generation that holds cache and is younger than g; NULL if there is none: an older one is never robbed.
+static struct tally_generation *younger_holder(tally_engine *e, const struct tally_generation *g) {
+    for (struct tally_generation *y = e->last; y != g; y = y->prev) {
+        if (y->finish == FINISH_NONE && y->seq.cache.n_blocks > 0) return y;
     }
     return NULL;
 }
 
-static void drop_part(step_part *parts, struct tally_generation **owner, int *n, const struct tally_generation *g) {
-    for (int i = 0; i < *n; i++) {
-        if (owner[i] != g) continue;
-        for (int j = i + 1; j < *n; j++) parts[j - 1] = parts[j], owner[j - 1] = owner[j];
-        (*n)--;
+static void drop_part(step_choice *c, const struct tally_generation *g) {
+    for (int i = 0; i < c->n; i++) {
+        if (c->owner[i] != g) continue;
+        c->rows -= c->parts[i].n_rows;
+        c->wanted -= c->parts[i].last_logits;
+        c->n--;
+        for (int j = i; j < c->n; j++) c->parts[j] = c->parts[j + 1], c->owner[j] = c->owner[j + 1];
         return;
     }
 }
 
-// Makes room for g's rows, taking the cache of younger generations if need be. False: g has to wait (or, alone, cannot fit).
-static bool reserve(tally_engine *e, struct tally_generation *g, int rows, step_part *parts,
-                    struct tally_generation **owner, int *n) {
+// Room for g's next rows, taken from younger generations if need be; what those lose is computed again later, to the same bits.
+static bool reserve(step_choice *c, struct tally_generation *g, int rows) {
     while (!block_table_reserve(&g->seq.cache, rows)) {
-        struct tally_generation *victim = youngest_holder(e, g);
-        bool older = false; // an older generation is never robbed for a younger one
-        for (const struct tally_generation *o = g; o && victim; o = o->prev) older |= o == victim;
-        if (!victim || older) return false;
-        drop_part(parts, owner, n, victim);
+        struct tally_generation *victim = younger_holder(c->e, g);
+        if (!victim) return false;
+        drop_part(c, victim);
         block_table_truncate(&victim->seq.cache, 0);
+        c->e->stats.preemptions++;
     }
     return true;
 }
 
-int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **owner) {
-    int n = 0, rows = 0, wanted = 0;
-    for (int decode = 1; decode >= 0; decode--) {
-        for (struct tally_generation *g = e->first; g; g = g->next) {
-            int pending = g->seq.n_tokens - g->seq.cache.length;
-            if (g->finish || (pending == 1) != decode || rows >= e->step_rows || wanted >= e->logit_rows) continue;
-            int take = pending < e->step_rows - rows ? pending : e->step_rows - rows;
-            if (!reserve(e, g, take, parts, owner, &n)) continue;
-            bool last = take == pending;
-            parts[n] = (step_part){.seq = &g->seq, .n_rows = take, .last_logits = last};
-            owner[n++] = g;
-            rows = wanted = 0; // a victim's part may have gone: count again
-            for (int i = 0; i < n; i++) rows += parts[i].n_rows, wanted += parts[i].last_logits;
-        }
+static void choose(step_choice *c, struct tally_generation *g, int max_rows) {
+    int left = pending(g), take = left < max_rows ? left : max_rows;
+    if (!reserve(c, g, take)) return;
+    c->parts[c->n] = (step_part){.seq = &g->seq, .n_rows = take, .last_logits = take == left};
+    c->owner[c->n++] = g;
+    c->rows += take;
+    c->wanted += take == left;
+}
+
+static void count_waits(tally_engine *e, const step_choice *c) {
+    for (int i = 0; i < c->n; i++) {
+        int64_t wait = e->stats.steps - c->owner[i]->last_served;
+        if (wait > e->stats.worst_wait) e->stats.worst_wait = wait;
+        c->owner[i]->last_served = e->stats.steps + 1; // the step that is about to run
+        generation_served(c->owner[i]);
     }
-    return n;
+}
+
+int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **owner) {
+    step_choice c = {.e = e, .parts = parts, .owner = owner};
+    bool prompts = false;
+    for (struct tally_generation *g = e->first; g; g = g->next) {
+        if (g->finish) continue;
+        if (g->seq.cache.n_blocks == 0) sequence_adopt_prefix(e, &g->seq);
+        prompts |= pending(g) > 1;
+    }
+    int decode_rows = e->step_rows - prompts, decode_wanted = e->logit_rows - prompts; // a prompt can always finish
+    for (struct tally_generation *g = e->turn_first; g; g = g->turn_next) {
+        if (g->finish || pending(g) != 1) continue;
+        if (c.rows >= decode_rows || c.wanted >= decode_wanted) break;
+        choose(&c, g, 1);
+    }
+    for (struct tally_generation *g = e->first; g; g = g->next) {
+        if (g->finish || pending(g) == 1) continue;
+        if (c.rows >= e->step_rows || c.wanted >= e->logit_rows) break;
+        choose(&c, g, e->step_rows - c.rows);
+    }
+    count_waits(e, &c);
+    return c.n;
 }

@@ -67,6 +67,7 @@ static status run_rows(tally_session *s, int n, bool all_logits, part_result *re
 
 // Computes what is known but not cached. Keeps the logits behind the last position.
 static status catch_up(tally_session *s, error *err) {
+    sequence_adopt_prefix(s->engine, &s->seq);
     while (s->seq.cache.length < s->seq.n_tokens) {
         int n = s->seq.n_tokens - s->seq.cache.length;
         if (n > s->engine->step_rows) n = s->engine->step_rows;

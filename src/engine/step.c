@@ -36,6 +36,17 @@ status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, i
     return STATUS_OK;
 }
 
+void sequence_adopt_prefix(tally_engine *e, sequence *s) {
+    if (!e->reuse_prefixes || s->cache.n_blocks > 0) return;
+    e->stats.reused_positions += prefix_index_adopt(&e->prefixes, &s->cache, s->token, s->n_tokens - 1);
+}
+
+static void commit_rows(tally_engine *e, sequence *s, int n) {
+    int before = s->cache.length;
+    block_table_commit(&s->cache, n);
+    if (e->reuse_prefixes) prefix_index_add(&e->prefixes, &s->cache, s->token, before);
+}
+
 // Lays the parts out as rows.
 static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_parts) {
     step_inputs in = {.n_seqs = n_parts,
@@ -77,6 +88,8 @@ status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, pa
     step_inputs in = build_inputs(e, parts, n_parts);
     step_result out;
     TRY(e->plan.device->vt->run(e->plan.device, &in, &out, err));
+    e->stats.steps++;
+    e->stats.rows += in.n_rows;
     int row = 0, wanted = 0;
     for (int p = 0; p < n_parts; p++) {
         int n_out = parts[p].all_logits ? parts[p].n_rows : parts[p].last_logits;
@@ -84,7 +97,7 @@ status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, pa
         for (int i = 0; i < parts[p].n_rows && !results[p].fault.code; i++) {
             if (out.fault[row + i] != STEP_OK) describe_fault(&results[p].fault, &out, row + i, e->row_pos[row + i]);
         }
-        if (!results[p].fault.code) block_table_commit(&parts[p].seq->cache, parts[p].n_rows);
+        if (!results[p].fault.code) commit_rows(e, parts[p].seq, parts[p].n_rows);
         row += parts[p].n_rows;
         wanted += n_out;
     }

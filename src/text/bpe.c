@@ -7,16 +7,13 @@
 enum { SHORT_SYMBOLS = 40 }; // up to so many, scanning all pairs for every merge beats a heap
 
 typedef struct bpe_symbol {
-    int32_t id;
+    int32_t id;         // -1: merged into its left neighbour
     int32_t prev, next; // -1: none
-    bool dead;          // merged into its left neighbour
 } bpe_symbol;
 
-typedef struct bpe_candidate {
-    uint32_t rank;
-    int32_t at;     // the left symbol
-    int32_t merged; // the result when it was queued; a candidate whose pair now gives another is stale
-} bpe_candidate;
+// A pair that may merge: its rank, then (lower half) its left symbol. A pair of another rank standing there now means that the
+// candidate is stale.
+typedef uint64_t bpe_candidate;
 
 void bpe_init(bpe *b) {
     *b = (bpe){.unknown_id = -1};
@@ -117,9 +114,7 @@ static void encode_short(const bpe *b, str piece, token_list *out) {
     for (size_t i = 0; i < n; i++) token_list_add(out, id[i]);
 }
 
-static bool before(bpe_candidate x, bpe_candidate y) { return x.rank < y.rank || (x.rank == y.rank && x.at < y.at); }
-
-enum { HEAP_WAYS = 4 }; // children per node: shallower, and they share a cache line
+enum { HEAP_WAYS = 8 }; // children per node: shallower, and they share a cache line
 
 static bool heap_push(bpe_scratch *s, bpe_candidate c) {
     if (s->heap_len == s->heap_cap) {
@@ -132,7 +127,7 @@ static bool heap_push(bpe_scratch *s, bpe_candidate c) {
     size_t i = s->heap_len++;
     while (i > 0) {
         size_t parent = (i - 1) / HEAP_WAYS;
-        if (!before(c, s->heap[parent])) break;
+        if (c >= s->heap[parent]) break;
         s->heap[i] = s->heap[parent];
         i = parent;
     }
@@ -146,9 +141,8 @@ static bpe_candidate heap_pop(bpe_scratch *s) {
     for (;;) {
         size_t child = i * HEAP_WAYS + 1, best = child;
         if (child >= n) break;
-        for (size_t k = child + 1; k < n && k < child + HEAP_WAYS; k++)
-            best = before(s->heap[k], s->heap[best]) ? k : best;
-        if (!before(s->heap[best], moved)) break;
+        for (size_t k = child + 1; k < n && k < child + HEAP_WAYS; k++) best = s->heap[k] < s->heap[best] ? k : best;
+        if (s->heap[best] >= moved) break;
         s->heap[i] = s->heap[best];
         i = best;
     }
@@ -159,7 +153,7 @@ static bpe_candidate heap_pop(bpe_scratch *s) {
 static bool queue_pair(const bpe *b, bpe_scratch *s, int32_t at) {
     if (at < 0 || s->symbols[at].next < 0) return true;
     const bpe_pair *p = pair_get(b, s->symbols[at].id, s->symbols[s->symbols[at].next].id);
-    return !p || heap_push(s, (bpe_candidate){p->rank, at, p->merged});
+    return !p || heap_push(s, (uint64_t)p->rank << 32 | (uint32_t)at);
 }
 
 static status symbols_reserve(bpe_scratch *s, size_t n, error *err) {
@@ -192,16 +186,17 @@ static status encode_long(const bpe *b, bpe_scratch *s, str piece, token_list *o
     TRY(start_long(b, s, piece, &n, err));
     while (s->heap_len > 0) {
         bpe_candidate c = heap_pop(s);
-        bpe_symbol *left = &s->symbols[c.at];
-        if (left->dead || left->next < 0) continue;
+        int32_t at = (int32_t)(uint32_t)c;
+        bpe_symbol *left = &s->symbols[at];
+        if (left->id < 0 || left->next < 0) continue;
         bpe_symbol *right = &s->symbols[left->next];
         const bpe_pair *p = pair_get(b, left->id, right->id);
-        if (!p || p->merged != c.merged) continue;
-        left->id = c.merged;
-        right->dead = true;
+        if (!p || p->rank != c >> 32) continue;
+        left->id = p->merged;
+        right->id = -1;
         left->next = right->next;
-        if (right->next >= 0) s->symbols[right->next].prev = c.at;
-        if (!queue_pair(b, s, left->prev) || !queue_pair(b, s, c.at)) {
+        if (right->next >= 0) s->symbols[right->next].prev = at;
+        if (!queue_pair(b, s, left->prev) || !queue_pair(b, s, at)) {
             return error_no_memory(err, s->heap_cap * 2 * sizeof *s->heap);
         }
     }

@@ -30,7 +30,7 @@ typedef struct bpe {
 typedef struct bpe_scratch { // of one thread; all zero is a valid start
     struct bpe_symbol *symbols;
     size_t symbols_cap;
-    struct bpe_candidate *heap;
+    uint64_t *heap;
     size_t heap_len, heap_cap;
 } bpe_scratch;
 

@@ -32,7 +32,9 @@ typedef struct chat_prompt {
 } chat_prompt;
 void chat_prompt_deinit(chat_prompt *p);
 
-// A template's raise_exception becomes STATUS_BAD_ARGUMENT with its message.
+// Renders as transformers' apply_chat_template does, which drops keys of a message whose value is null and passes a message's
+// reasoning as both `reasoning_content` and `thinking`. A template's raise_exception becomes STATUS_BAD_ARGUMENT with its message.
+// *out is zeroed or an earlier result, whose memory is used again; the caller deinits it, and it is empty after a failure.
 status chat_render(const chat_template *t, const chat_input *in, chat_prompt *out, error *err);
 
 #endif

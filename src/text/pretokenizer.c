@@ -76,9 +76,8 @@ static status cut_by_regex(const pretokenizer_run *r, int index, str text, error
     size_t done = 0, from = 0;
     while (from < text.len) {
         regex_span m;
-        bool found;
-        TRY(regex_find(step->re, r->scratch, text, from, &m, &found, err));
-        if (!found) break;
+        TRY(regex_find(step->re, r->scratch, text, from, &m, err));
+        if (!m.found) break;
         if (m.start > done) TRY(stretch(&c, done, m.start, step->invert, err));
         if (m.end > m.start) TRY(stretch(&c, m.start, m.end, !step->invert, err));
         done = from = m.end;

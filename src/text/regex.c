@@ -35,6 +35,16 @@ static status refuse(const translation *t, const char *what) {
                      STR_ARG(t->in), what, t->at);
 }
 
+// In a class, \s becomes several ranges, so a - beside it must not become one end of another: Oniguruma takes it for itself.
+static status check_range(translation *t) {
+    str out = strbuf_str(t->out), in = t->in;
+    if (!t->in_class) return STATUS_OK;
+    if (out.len > 1 && out.data[out.len - 1] == '-' && out.data[out.len - 2] != '\\')
+        return refuse(t, "- before \\s in a class");
+    if (t->at + 2 < in.len && in.data[t->at + 2] == '-') return refuse(t, "- behind \\s in a class");
+    return STATUS_OK;
+}
+
 // One escape, at t->at (the backslash).
 static status translate_escape(translation *t) {
     if (t->at + 1 >= t->in.len) {
@@ -44,6 +54,7 @@ static status translate_escape(translation *t) {
     char c = t->in.data[t->at + 1];
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (c == 's') {
+        TRY(check_range(t));
         strbuf_add(t->out, t->in_class ? STR(WHITE_SPACE) : STR("[" WHITE_SPACE "]"));
     } else if (c == 'S' && !t->in_class) {
         strbuf_add(t->out, STR("[^" WHITE_SPACE "]"));
@@ -77,6 +88,8 @@ static status translate(translation *t) {
             if (c == '[') return refuse(t, "a class inside a class");
             if (c == '&' && t->at + 1 < t->in.len && t->in.data[t->at + 1] == '&') return refuse(t, "&& in a class");
             if (c == ']' && !class_start) t->in_class = false;
+        } else if ((c == '(' || c == '{') && t->at + 1 < t->in.len && t->in.data[t->at + 1] == (c == '(' ? '*' : ',')) {
+            return refuse(t, c == '(' ? "(*" : "{,n}"); // a verb of PCRE2; a quantifier of Oniguruma
         } else if (c == '(' && t->at + 2 < t->in.len && t->in.data[t->at + 1] == '?') {
             char kind = t->in.data[t->at + 2];
             // Groups that both know: non-capturing, lookaround, atomic, and case-insensitive ones.
@@ -152,7 +165,7 @@ static int run(const regex *r, const regex_scratch *s, str text, size_t from) {
     return pcre2_match(r->code, p, text.len, from, PCRE2_NO_UTF_CHECK, s->match, s->context);
 }
 
-status regex_find(const regex *r, regex_scratch *s, str text, size_t from, regex_span *span, bool *found, error *err) {
+status regex_find(const regex *r, regex_scratch *s, str text, size_t from, regex_span *span, error *err) {
     TRY(scratch_ready(s, err));
     size_t steps =
         text.len > (UINT32_MAX - STEPS_MIN) / STEPS_PER_BYTE ? UINT32_MAX : STEPS_MIN + text.len * STEPS_PER_BYTE;
@@ -165,10 +178,10 @@ status regex_find(const regex *r, regex_scratch *s, str text, size_t from, regex
         pcre2_jit_stack_assign(s->context, NULL, s->stack);
         rc = run(r, s, text, from);
     }
-    *found = rc >= 0;
+    *span = (regex_span){.found = rc >= 0};
     if (rc >= 0) {
         const PCRE2_SIZE *v = pcre2_get_ovector_pointer(s->match);
-        *span = (regex_span){v[0], v[1]};
+        *span = (regex_span){true, v[0], v[1]};
         return STATUS_OK;
     }
     if (rc == PCRE2_ERROR_NOMATCH) return STATUS_OK;

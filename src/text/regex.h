@@ -20,12 +20,13 @@ status regex_open(regex **out, str pattern, bool literal, error *err);
 void regex_close(regex *r);
 
 typedef struct regex_span {
+    bool found;
     size_t start, end; // byte offsets; start == end: an empty match
 } regex_span;
 
 // The first match at or after `from` in valid UTF-8 text. Time is bounded by a number of steps proportional to the text; a
 // pattern that needs more is an error.
-status regex_find(const regex *r, regex_scratch *s, str text, size_t from, regex_span *span, bool *found, error *err);
+status regex_find(const regex *r, regex_scratch *s, str text, size_t from, regex_span *span, error *err);
 void regex_scratch_deinit(regex_scratch *s);
 
 #endif

@@ -14,8 +14,7 @@ static const char *const END_TOKENS[] = {
     "<|end_of_text|>",
     "<|end|>",
     "<end_of_turn>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", // DeepSeek: U+FF5C bars, U+2581 between the words
+    "<｜end▁of▁sentence｜>", // DeepSeek: U+FF5C bars, U+2581 between the words
 };
 
 status tokenizer_new(tokenizer **out, error *err) {

@@ -16,20 +16,25 @@ static status unsupported(const char *where, str type, const char *supported, er
                      where, STR_ARG(type), supported);
 }
 
-// Calls `each` for an object that is no Sequence, or for the members of one.
-typedef status (*each_fn)(tokenizer *t, const json_t *o, const char *where, error *err);
-static status walk(tokenizer *t, const json_t *o, const char *where, const char *list_key, each_fn each, int depth,
-                   error *err) {
+// One of the four parts of a file: its key, the key of the list in a Sequence of it, and what reads one object that is none.
+typedef struct pipeline_part {
+    const char *key, *list;
+    status (*each)(tokenizer *t, const json_t *o, const char *where, error *err);
+    bool needed;
+} pipeline_part;
+
+// Reads an object, or the members of a Sequence one by one.
+static status walk(tokenizer *t, const pipeline_part *part, const json_t *o, const char *where, int depth, error *err) {
     str type;
     TRY(type_of(o, where, &type, err));
-    if (!str_is(type, "Sequence")) return each(t, o, where, err);
+    if (!str_is(type, "Sequence")) return part->each(t, o, where, err);
     if (depth == MAX_NESTING) return error_set(err, STATUS_UNSUPPORTED, "%s nests Sequences too deeply", where);
     const json_t *list;
-    TRY(json_field_array(o, where, list_key, &list, err));
+    TRY(json_field_array(o, where, part->list, &list, err));
     for (size_t i = 0; i < json_array_size(list); i++) {
-        char inner[128];
-        snprintf(inner, sizeof inner, "%s.%s[%zu]", where, list_key, i);
-        TRY(walk(t, json_array_get(list, i), inner, list_key, each, depth + 1, err));
+        char inner[192];
+        snprintf(inner, sizeof inner, "%s.%s[%zu]", where, part->list, i);
+        TRY(walk(t, part, json_array_get(list, i), inner, depth + 1, err));
     }
     return STATUS_OK;
 }
@@ -171,11 +176,7 @@ static status read_decoder(tokenizer *t, const json_t *o, const char *where, err
 }
 
 status tokenizer_read_pipeline(tokenizer *t, const json_t *root, error *err) {
-    static const struct {
-        const char *key, *list;
-        each_fn each;
-        bool needed;
-    } part[] = {
+    static const pipeline_part part[] = {
         {"normalizer", "normalizers", read_normalizer, false},
         {"pre_tokenizer", "pretokenizers", read_pre_tokenizer, true},
         {"post_processor", "processors", read_post_processor, false},
@@ -190,7 +191,7 @@ status tokenizer_read_pipeline(tokenizer *t, const json_t *root, error *err) {
         }
         char where[64];
         snprintf(where, sizeof where, "tokenizer.json: %s", part[i].key);
-        if (o) TRY(walk(t, o, where, part[i].list, part[i].each, 0, err));
+        if (o) TRY(walk(t, &part[i], o, where, 0, err));
     }
     if (!t->byte_level) {
         return error_set(err, STATUS_UNSUPPORTED,

@@ -1,87 +1,30 @@
 // The tally program from outside: exit codes, help, and the sentences for wrong usage. Needs no model.
-#include <fcntl.h>
 #include <setjmp.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-extern char **environ;
-
-typedef struct result {
-    int exit_code;   // -1: ended by a signal
-    char out[65536]; // standard output, terminated
-    char err[8192];  // standard error, terminated
-} result;
-
-static void read_back(FILE *f, char *text, size_t size) {
-    rewind(f);
-    size_t n = fread(text, 1, size - 1, f);
-    text[n] = 0;
-    fclose(f);
-}
-
-// Runs the program of the configuration under test with a NULL-terminated list of arguments and `input` on standard input.
-static void tally_to(result *r, const char *const *args, const char *input, FILE *out) {
-    const char *build = getenv("BUILD");
-    char path[512];
-    snprintf(path, sizeof path, "%s/tally", build ? build : "build/release");
-    char *argv[32] = {path};
-    for (int i = 0; args[i]; i++) {
-        assert_true(i < 30);
-        argv[i + 1] = (char *)(uintptr_t)args[i];
-    }
-    FILE *in = tmpfile(), *err = tmpfile();
-    assert_non_null(in);
-    assert_non_null(out);
-    assert_non_null(err);
-    fputs(input, in);
-    rewind(in);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fileno(in), 0);
-    posix_spawn_file_actions_adddup2(&actions, fileno(out), 1);
-    posix_spawn_file_actions_adddup2(&actions, fileno(err), 2);
-    pid_t pid;
-    int failed = posix_spawn(&pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed) fail_msg("%s does not start: %s", path, strerror(failed));
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    r->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    fclose(in);
-    read_back(out, r->out, sizeof r->out);
-    read_back(err, r->err, sizeof r->err);
-}
-
-#define TALLY(r, ...) tally_to(r, (const char *const[]){__VA_ARGS__, NULL}, "", tmpfile())
-
-static void assert_contains(const char *text, const char *part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in:\n%s", part, text);
-}
+#include "tests/support/cli.h"
 
 // Exit code 2, nothing on standard output, and one line on standard error that holds every given part.
-static void assert_usage(const result *r, const char *part) {
+static void assert_usage(const cli_result *r, const char *part) {
     if (r->exit_code != 2) fail_msg("exit code %d, not 2; stderr: %s", r->exit_code, r->err);
     assert_string_equal(r->out, "");
     assert_int_equal(strncmp(r->err, "tally: ", 7), 0);
     const char *newline = strchr(r->err, '\n');
     assert_non_null(newline);
     assert_string_equal(newline, "\n");
-    assert_contains(r->err, part);
+    cli_assert_contains(r->err, part);
 }
 
 static void test_version(void **state) {
     (void)state;
-    result r;
-    TALLY(&r, "--version");
+    cli_result r;
+    CLI(&r, "--version");
     assert_int_equal(r.exit_code, 0);
     assert_string_equal(r.out, "tally " TALLY_VERSION "\n");
 }
@@ -89,16 +32,16 @@ static void test_version(void **state) {
 static void test_help_of_every_command(void **state) {
     (void)state;
     static const char *const names[] = {"run", "eval", "tokenize", "detokenize", "inspect"};
-    result overview, r, dashed;
-    TALLY(&overview, "help");
+    cli_result overview, r, dashed;
+    CLI(&overview, "help");
     assert_int_equal(overview.exit_code, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        assert_contains(overview.out, names[i]);
-        TALLY(&r, "help", names[i]);
+        cli_assert_contains(overview.out, names[i]);
+        CLI(&r, "help", names[i]);
         assert_int_equal(r.exit_code, 0);
-        assert_contains(r.out, "usage: tally ");
-        assert_contains(r.out, "--model MODEL");
-        TALLY(&dashed, names[i], "--help");
+        cli_assert_contains(r.out, "usage: tally ");
+        cli_assert_contains(r.out, "--model MODEL");
+        CLI(&dashed, names[i], "--help");
         assert_int_equal(dashed.exit_code, 0);
         assert_string_equal(r.out, dashed.out);
     }
@@ -135,34 +78,34 @@ static void test_help_lists_documented_flags(void **state) {
         "--no-parse-special",
         "--repeat-penalty",
     };
-    result r;
-    TALLY(&r, "help", "run");
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) assert_contains(r.out, flags[i]);
+    cli_result r;
+    CLI(&r, "help", "run");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) cli_assert_contains(r.out, flags[i]);
 }
 
 static void test_unknown_words(void **state) {
     (void)state;
-    result r;
-    TALLY(&r, "tokenise");
+    cli_result r;
+    CLI(&r, "tokenise");
     assert_usage(&r, "did you mean 'tokenize'");
-    TALLY(&r, "frobnicate");
+    CLI(&r, "frobnicate");
     assert_usage(&r, "'frobnicate'");
-    TALLY(&r, "help", "evil");
+    CLI(&r, "help", "evil");
     assert_usage(&r, "did you mean 'eval'");
-    TALLY(&r, "run", "-m", "x", "--tmp", "1");
+    CLI(&r, "run", "-m", "x", "--tmp", "1");
     assert_usage(&r, "did you mean --temp?");
-    TALLY(&r, "tokenize", "-m", "x", "--temp", "1"); // an option of another command
+    CLI(&r, "tokenize", "-m", "x", "--temp", "1"); // an option of another command
     assert_usage(&r, "--temp");
-    TALLY(&r, "run", "-m", "x", "hello");
+    CLI(&r, "run", "-m", "x", "hello");
     assert_usage(&r, "'hello'");
 }
 
 static void test_no_arguments(void **state) {
     (void)state;
-    result r;
-    tally_to(&r, (const char *const[]){NULL}, "", tmpfile());
+    cli_result r;
+    cli_run_to(&r, (const char *const[]){NULL}, "", tmpfile());
     assert_int_equal(r.exit_code, 2);
-    assert_contains(r.err, "usage: tally COMMAND");
+    cli_assert_contains(r.err, "usage: tally COMMAND");
 }
 
 static void test_numbers(void **state) {
@@ -181,8 +124,8 @@ static void test_numbers(void **state) {
         {"-ctk", "f8", "f32|f16|bf16|q8_0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        result r;
-        TALLY(&r, "run", "-m", "x", "-p", "y", bad[i][0], bad[i][1]);
+        cli_result r;
+        CLI(&r, "run", "-m", "x", "-p", "y", bad[i][0], bad[i][1]);
         assert_usage(&r, bad[i][0]);
         assert_usage(&r, bad[i][2]);
     }
@@ -190,48 +133,48 @@ static void test_numbers(void **state) {
 
 static void test_missing_and_contradicting(void **state) {
     (void)state;
-    result r;
-    TALLY(&r, "run", "-p", "x");
+    cli_result r;
+    CLI(&r, "run", "-p", "x");
     assert_usage(&r, "-m MODEL");
-    TALLY(&r, "run", "-m", "x");
+    CLI(&r, "run", "-m", "x");
     assert_usage(&r, "no prompt");
-    TALLY(&r, "run", "-m", "x", "-p", "a", "--ids", "1");
+    CLI(&r, "run", "-m", "x", "-p", "a", "--ids", "1");
     assert_usage(&r, "given twice");
-    TALLY(&r, "run", "-m");
+    CLI(&r, "run", "-m");
     assert_usage(&r, "-m needs a value");
-    TALLY(&r, "run", "-m", "x", "-p", "a", "-sys", "b");
+    CLI(&r, "run", "-m", "x", "-p", "a", "-sys", "b");
     assert_usage(&r, "add --chat");
-    TALLY(&r, "run", "-m", "x", "--chat", "--ids", "1");
+    CLI(&r, "run", "-m", "x", "--chat", "--ids", "1");
     assert_usage(&r, "--chat");
-    TALLY(&r, "run", "-m", "x", "-p", "a", "--logprobs", "2");
+    CLI(&r, "run", "-m", "x", "-p", "a", "--logprobs", "2");
     assert_usage(&r, "--json");
-    TALLY(&r, "run", "-m", "x", "-p", "a", "--json=yes");
+    CLI(&r, "run", "-m", "x", "-p", "a", "--json=yes");
     assert_usage(&r, "takes no value");
-    TALLY(&r, "run", "-m", "x", "-p", "a", "--logit-bias", "12");
+    CLI(&r, "run", "-m", "x", "-p", "a", "--logit-bias", "12");
     assert_usage(&r, "'12'");
-    TALLY(&r, "eval", "-m", "x", "--ids", "1");
+    CLI(&r, "eval", "-m", "x", "--ids", "1");
     assert_usage(&r, "--logits");
-    TALLY(&r, "inspect", "a", "b");
+    CLI(&r, "inspect", "a", "b");
     assert_usage(&r, "'a' and 'b'");
 }
 
 static void test_missing_model(void **state) {
     (void)state;
-    result r;
-    TALLY(&r, "run", "-m", "/nonexistent/model.gguf", "-p", "x");
+    cli_result r;
+    CLI(&r, "run", "-m", "/nonexistent/model.gguf", "-p", "x");
     assert_int_equal(r.exit_code, 1);
     assert_string_equal(r.out, "");
-    assert_contains(r.err, "/nonexistent/model.gguf");
+    cli_assert_contains(r.err, "/nonexistent/model.gguf");
 }
 
 static void test_full_disk(void **state) {
     (void)state;
-    result r;
+    cli_result r;
     FILE *full = fopen("/dev/full", "w+");
     if (!full) skip();
-    tally_to(&r, (const char *const[]){"help", NULL}, "", full);
+    cli_run_to(&r, (const char *const[]){"help", NULL}, "", full);
     assert_int_equal(r.exit_code, 1);
-    assert_contains(r.err, "standard output");
+    cli_assert_contains(r.err, "standard output");
 }
 
 int main(void) {

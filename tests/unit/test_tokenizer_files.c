@@ -119,6 +119,12 @@ static const bad_file BAD[] = {
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[a&&[b]]\"", STATUS_UNSUPPORTED, "&&"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[a[b]]\"", STATUS_UNSUPPORTED, "a class inside a class"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"(?R)\"", STATUS_UNSUPPORTED, "a special group"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"(*UTF)a\"", STATUS_UNSUPPORTED, "uses (*"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"a{,3}\"", STATUS_UNSUPPORTED, "{,n}"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[\\\\s-x]\"", STATUS_UNSUPPORTED, "- behind \\s"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[!-\\\\s]\"", STATUS_UNSUPPORTED, "- before \\s"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[\\\\S]\"", STATUS_UNSUPPORTED, "\\S inside"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"\\\\1\"", STATUS_UNSUPPORTED, "uses \\1"},
     {"pre_tokenizer.pretokenizers.0.type", "\"ByteLevel\"", STATUS_UNSUPPORTED, "behind ByteLevel"},
     {"post_processor.type", "\"RobertaProcessing\"", STATUS_UNSUPPORTED, "RobertaProcessing"},
     {"post_processor.special_tokens", NULL, STATUS_BAD_FILE, "special_tokens"},
@@ -181,6 +187,54 @@ static void bad_config(void **state) {
     json_decref(root);
 }
 
+// Where the translation matters: matches as Oniguruma finds them.
+static void regex_meaning(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *text;
+        size_t start, end; // start == end: no match
+    } want[] = {
+        {"\\s", "a\xe1\xa0\x8e", 0, 0}, // U+180E
+        {"\\S+", "\xe1\xa0\x8e", 0, 3},
+        {"[^\\s\\p{L}]+", "a\xe1\xa0\x8e!", 1, 5},
+        {"\\s", "a\xc2\x85", 1, 3},
+        {"b$", "ab\ncd", 1, 2},
+        {"^c", "ab\ncd", 3, 4},
+        {"a.", "a\nab", 2, 4},
+        {".", "\r", 0, 1},
+        {"(?i:'s)", "x'\xc5\xbf", 1, 4}, // U+017F, the long s
+        {"\\p{N}{1,3}", "ab1234", 2, 5},
+        {"[]x]+", "a]x", 1, 3},
+        {"[^]]", "]a", 1, 2},
+    };
+    regex_scratch scratch = {0};
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        regex *re;
+        error err = {0};
+        regex_span span = {0};
+        if (regex_open(&re, str_from(want[i].pattern), false, &err)) fail_msg("%s: %s", want[i].pattern, err.text);
+        assert_int_equal(regex_find(re, &scratch, str_from(want[i].text), 0, &span, &err), STATUS_OK);
+        if (span.found != (want[i].end > want[i].start) ||
+            (span.found && (span.start != want[i].start || span.end != want[i].end))) {
+            fail_msg("%s: found %d, %zu to %zu", want[i].pattern, span.found, span.start, span.end);
+        }
+        regex_close(re);
+    }
+    // A pattern that takes forever is an error, not a hang.
+    regex *re;
+    error err = {0};
+    strbuf text = {0};
+    for (int i = 0; i < 3000; i++) strbuf_add_char(&text, 'a');
+    regex_span span;
+    assert_int_equal(regex_open(&re, STR("(a+)+$|(a|a)*b"), false, &err), STATUS_OK);
+    strbuf_add_char(&text, '!');
+    assert_int_equal(regex_find(re, &scratch, strbuf_str(&text), 0, &span, &err), STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "gave up"));
+    regex_close(re);
+    strbuf_deinit(&text);
+    regex_scratch_deinit(&scratch);
+}
+
 // Puts every kind of value at every place of a real file, except among the entries of the vocabulary and the merges.
 static void replace_everywhere(json_t *root, json_t *config, json_t *at, int depth, size_t *n_opened) {
     static const char *const values[] = {"null",         "true", "-1",   "1e300", "\"\"",
@@ -241,10 +295,8 @@ static void cut_anywhere(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_fields),
-        cmocka_unit_test(bad_config),
-        cmocka_unit_test(wrong_kinds),
-        cmocka_unit_test(cut_anywhere),
+        cmocka_unit_test(bad_fields),  cmocka_unit_test(bad_config),   cmocka_unit_test(regex_meaning),
+        cmocka_unit_test(wrong_kinds), cmocka_unit_test(cut_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

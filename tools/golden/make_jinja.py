@@ -224,6 +224,8 @@ l - 1
 '%d%%' % n
 '%x' % 255
 '%s %s' % ('a',)
+strftime_now('%d %b %Y')|length
+strftime_now('%Y-%m-%d').count('-')
 'a' % []
 'a' % 1
 'a' % undefined_name

@@ -51,7 +51,7 @@ NASTY = [
     "a <think> b </think>c", "<think>", "<thi", "<<think>>", "xTOOLx TOOL TOOL", "x[PAD] [PAD] \t[PAD]  y", "e\u0301<norm\u00e9>x <norme\u0301>",
     "don't DON'T we'Ll it\u2019s '\u017f 'S 'RE x'\u212a", "I'VE'd'm'T", "''s", "\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22 \u0e17\u0e35\u0e48",
     "\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902", "\u4e2d\u6587\u6d4b\u8bd5abc123\u3053\u3093\u306b\u3061\u306f\u30ab\u30bf",
-    "a\u0085b \u0085", "a\u00a0b\u00a0\u00a0c", "a\u2028b\u2029", "\u3000\u3000x\u3000", "\ufeffx", "a\u200bb", "\u1680\u2003 x", "\u202f\u205f",
+    "a\u0085b \u0085", "a\u00a0b\u00a0\u00a0c", "a\u2028b\u2029", "\u3000\u3000x\u3000", "\ufeffx", "a\u200bb", "a\u180eb \u180e  \u180e", "\u1680\u2003 x", "\u202f\u205f",
     "x\u0301\u0302y \u0301 \u0301", "\u0378\u0379 \U000e0000\U0010ffff\U000fffff", "\ue000\uf8ff", "\ufffd\ufffe\uffff", "1\u00bd\u2460\u2167\U0001D7D8",
     "\u0300abc", "ABCdef GHIjkl", "!!!\n\n\n???\r\n", " !!!", "x  \n  y", "x \t\n", "\n\n\n   ", "   \n\n", "a" * 100, "ab" * 50, "\u4e2d" * 50,
     "=" * 70, "0" * 30, "3.14159e-10", "a_b-c.d/e\\f", "price=$12.50; rate=7%", "camelCase42HTTP", "\u00ad\u007f\u0080", "$\u20ac+<=>^`|~",
@@ -67,8 +67,8 @@ SNIPPETS = [" ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'\u017f", "\u0301", "\u
 
 
 def known(cp):
-    """Left out: surrogates, U+180E, and what this Python's Unicode (14, that of the oldest libraries tally runs with) lacks."""
-    return not 0xd800 <= cp <= 0xdfff and cp != 0x180e and unicodedata.category(chr(cp)) != "Cn"
+    """Left out: surrogates and what this Python's Unicode (14, that of the oldest libraries tally runs with) lacks."""
+    return not 0xd800 <= cp <= 0xdfff and unicodedata.category(chr(cp)) != "Cn"
 
 
 def fuzz(n, seed, length=24):

@@ -13,13 +13,13 @@ INLINE vi operand(quant_format f, vi code) {
 // Each output's scale, found in both halves of its lane, as an int32.
 INLINE vi wide_scale(vi scale) { return VI_SRA32(scale, 16); }
 
-// isum[r] += scale * (weights . x) over the groups of one step.
-INLINE void step_rows(quant_format f, vi *isum, const vi *w, const int8_t *x, int64_t x_stride, int n_rows, vi scale) {
+// isum[r] += scale * (weights . x) over the groups of one step, whose activations begin `at` bytes into the block.
+INLINE void step_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
     const int n = step_groups(f);
     const vi wide = wide_scale(scale);
-    UNROLL for (int r = 0; r < n_rows; r++) {
+    UNROLL for (int r = 0; r < b.n_rows; r++) {
         vi s = f.n_sub ? vi_zero() : isum[r];
-        UNROLL for (int g = 0; g < n; g++) s = vi_dot(s, w[g], vi_set4(x + r * x_stride + 4 * g));
+        UNROLL for (int g = 0; g < n; g++) s = vi_dot(s, w[g], x_group(b, r, at + 4 * g));
         isum[r] = f.n_sub ? vi_add32(isum[r], vi_mul32(s, wide)) : s;
     }
 }

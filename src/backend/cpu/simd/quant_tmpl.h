@@ -48,10 +48,18 @@ INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at, vi under) {
     return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
 }
 
-// 4 activations, to every lane.
-INLINE vi vi_set4(const int8_t *x) {
+// One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
+typedef struct block_rows {
+    const uint8_t *w;
+    int lane, n_rows;
+    const char *x;
+    int64_t x_stride;
+} block_rows;
+
+// The 4 activations `at` bytes into a block of row r, to every lane.
+INLINE vi x_group(block_rows b, int r, int64_t at) {
     int32_t four;
-    memcpy(&four, x, 4);
+    memcpy(&four, b.x + r * b.x_stride + at, 4);
     return vi_set32(four);
 }
 
@@ -90,39 +98,37 @@ INLINE chunk_scales read_scales(quant_format f, const uint8_t *block, int lane, 
 
 INLINE bool has_sums(quant_format f) { return f.n_sub && (f.min != QUANT_MIN_NONE || operand_offset(f)); }
 
-// One chunk of 32 k for n_rows rows; x points at the block's activations.
-INLINE void chunk_rows(quant_format f, const uint8_t *block, int lane, int c, const char *x, int64_t x_stride,
-                       int n_rows, vi *isum, vi *msum) {
-    const uint8_t *chunk = block + quant_codes_at(f) + c * quant_chunk_bytes(f) + 4 * lane;
+// One chunk of 32 k: sums of products in isum, of sub-scales or minimums times sums of x in msum.
+INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
+    const uint8_t *chunk = b.w + quant_codes_at(f) + c * quant_chunk_bytes(f) + 4 * b.lane;
     const int64_t q_at = (f.block == 32 ? offsetof(quant_block32, q) : offsetof(quant_block256, q)) + 32 * c;
-    const chunk_scales scales = read_scales(f, block, lane, c);
+    const chunk_scales scales = read_scales(f, b.w, b.lane, c);
     const int n = step_groups(f);
     UNROLL for (int g0 = 0; g0 < GROUPS; g0 += n) {
         vi w[GROUPS];
         UNROLL for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
-        step_rows(f, isum, w, (const int8_t *)x + q_at + 4 * g0, x_stride, n_rows, scales.half[g0 / 4]);
+        step_rows(f, b, isum, w, q_at + 4 * g0, scales.half[g0 / 4]);
     }
     if (!has_sums(f)) return;
-    UNROLL for (int r = 0; r < n_rows; r++) {
-        const quant_block256 *xb = (const quant_block256 *)(x + r * x_stride);
+    UNROLL for (int r = 0; r < b.n_rows; r++) {
+        const quant_block256 *xb = (const quant_block256 *)(b.x + r * b.x_stride);
         int32_t two;
         memcpy(&two, xb->sum16 + 2 * c, 4);
         msum[r] = vi_add32(msum[r], vi_madd16(scales.sums, vi_set32(two)));
     }
 }
 
-// acc[r] continued over one block of LANES outputs.
-INLINE void block_rows(quant_format f, const uint8_t *block, int lane, const char *x, int64_t x_stride, int n_rows,
-                       vf *acc) {
+// acc[r] continued over the block.
+INLINE void add_block(quant_format f, block_rows b, vf *acc) {
     vi isum[TILE_ROWS], msum[TILE_ROWS];
     const int offset = operand_offset(f);
-    UNROLL for (int r = 0; r < n_rows; r++) isum[r] = msum[r] = vi_zero();
-    for (int c = 0; c < f.block / QUANT_CHUNK; c++) chunk_rows(f, block, lane, c, x, x_stride, n_rows, isum, msum);
-    finish_rows(isum, n_rows);
-    const vf d = vf_load_f16(block + 2 * lane);
-    const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(block + 32 + 2 * lane);
-    UNROLL for (int r = 0; r < n_rows; r++) {
-        const quant_block32 *x32 = (const quant_block32 *)(x + r * x_stride);
+    UNROLL for (int r = 0; r < b.n_rows; r++) isum[r] = msum[r] = vi_zero();
+    for (int c = 0; c < f.block / QUANT_CHUNK; c++) add_chunk(f, b, c, isum, msum);
+    finish_rows(isum, b.n_rows);
+    const vf d = vf_load_f16(b.w + 2 * b.lane);
+    const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(b.w + 32 + 2 * b.lane);
+    UNROLL for (int r = 0; r < b.n_rows; r++) {
+        const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
         const vf dx = vf_set(x32->d); // d comes first in both kinds of block
         if (f.block == 32 && offset) isum[r] = vi_sub32(isum[r], vi_set32(offset * x32->sum));
         if (f.n_sub && offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(offset)));
@@ -144,8 +150,9 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
     for (int64_t b = t->k0 / f.block; b < t->k1 / f.block; b++) {
         UNROLL for (int u = 0; u < n_units; u++) {
             const uint8_t *panel = (const uint8_t *)t->w + (unit + u) / UNITS * t->panel_stride;
-            block_rows(f, panel + b * quant_block_bytes(f), (unit + u) % UNITS * LANES, x + b * x_block, t->x_stride,
-                       n_rows, acc[u]);
+            const block_rows part = {panel + b * quant_block_bytes(f), (unit + u) % UNITS * LANES, n_rows,
+                                     x + b * x_block, t->x_stride};
+            add_block(f, part, acc[u]);
         }
     }
     UNROLL for (int u = 0; u < n_units; u++) {
