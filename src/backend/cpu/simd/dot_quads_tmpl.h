@@ -14,7 +14,7 @@ INLINE vi operand(quant_format f, vi code) {
 INLINE vi wide_scale(vi scale) { return VI_SRA32(scale, 16); }
 
 // isum[r] += scale * (weights . x) over the groups of one step, whose activations begin `at` bytes into the block.
-INLINE void step_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
+INLINE void quad_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
     const int n = step_groups(f);
     const vi wide = wide_scale(scale);
     UNROLL for (int r = 0; r < b.n_rows; r++) {
@@ -24,4 +24,9 @@ INLINE void step_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64
     }
 }
 
+#ifndef QUANT_DOT_MATRIX
+INLINE void step_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
+    quad_rows(f, b, isum, w, at, scale);
+}
 INLINE void finish_rows(vi *isum, int n_rows) { (void)isum, (void)n_rows; }
+#endif
