@@ -2,6 +2,7 @@
 #
 #   make                 the program, libtally.a, libtally.so
 #   make test            builds and runs every test (what scripts/test.sh does)
+#   make check-arm       tests the AArch64 kernels under qemu
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
 #   make install         into PREFIX (/usr/local); DESTDIR for packagers
@@ -18,7 +19,7 @@ VERSION := $(shell cat VERSION)
 include mk/config.mk
 include mk/isa.mk
 
-LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
+LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/cost/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
@@ -73,5 +74,7 @@ install: all
 
 clean:
 	rm -rf build
+
+include mk/check.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))

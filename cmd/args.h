@@ -14,6 +14,7 @@ enum { // which subcommands take an option
     CMD_INSPECT = 16,
     CMD_CHAT = 32,
     CMD_BENCH = 64,
+    CMD_PLAN = 128,
 };
 
 enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1, SAMPLING_UNSET = -1 };
@@ -59,6 +60,10 @@ typedef struct options { // strings are borrowed from argv
     bool machine;
 
     bool batch_json, no_special, skip_special, text;
+
+    const char *device_file, *weight_type;
+    int prompt_rows, sequences; // 0: the library's default
+    bool per_op;
 } options;
 
 typedef struct command {

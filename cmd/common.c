@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -191,6 +192,13 @@ void interrupt_hold(void) {
 bool interrupt_pending(void) {
     sigset_t set;
     return sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1;
+}
+
+bool interrupt_take(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return sigtimedwait(&set, NULL, &(struct timespec){0}) == SIGINT;
 }
 
 void ignore_closed_pipe(void) { signal(SIGPIPE, SIG_IGN); }

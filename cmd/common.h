@@ -37,6 +37,7 @@ void print_memory(FILE *out, const tally_memory *memory, int context);
 // Ctrl-C becomes something to ask for between steps. Called before the engine starts its threads, which inherit it.
 void interrupt_hold(void);
 bool interrupt_pending(void);
+bool interrupt_take(void); // the same, and forgets it
 // Makes writing to a pipe that nobody reads an error like a full disk is, instead of the program's end.
 void ignore_closed_pipe(void);
 

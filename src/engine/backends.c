@@ -1,6 +1,7 @@
 // The only file above src/backend that names backends.
 #include "engine/backends.h"
 
+#include "backend/cost/cost.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/measure.h"
 
@@ -15,3 +16,10 @@ status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, 
 status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s, error *err) {
     return cpu_measure_dot(threads, level, type, per_s, err);
 }
+
+status backends_create_cost(backend **out, const char *device_file, error *err) {
+    return cost_backend_create(out, device_file, err);
+}
+
+const hardware *backends_cost_hardware(const backend *b) { return cost_backend_hardware(b); }
+const step_cost *backends_cost_last(const backend *b) { return cost_backend_last(b); }
