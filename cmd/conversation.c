@@ -74,7 +74,8 @@ static bool write_whole(FILE *f, const json_t *messages) {
 
 int conversation_save(const conversation *c, const char *path) {
     char temp[4096];
-    if (snprintf(temp, sizeof temp, "%s.XXXXXX", path) >= (int)sizeof temp) return fail("the name %.60s... is too long", path);
+    if (snprintf(temp, sizeof temp, "%s.XXXXXX", path) >= (int)sizeof temp)
+        return fail("the name %.60s... is too long", path);
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return fail("%s is no file that could be replaced", path);
     int fd = mkstemp(temp); // beside the file, so that it can take its place in one move

@@ -11,6 +11,7 @@ static status measure_level(pool *threads, cpu_level level, tally_machine *out, 
     tally_level_speed *speed = &out->levels[out->n_levels];
     speed->level = cpu_level_name(level);
     TRY(backends_measure_dot(threads, level, DTYPE_F32, &speed->f32, err));
+    TRY(backends_measure_dot(threads, level, DTYPE_BF16, &speed->bf16, err));
     TRY(backends_measure_dot(threads, level, DTYPE_Q8_0, &speed->q8, err));
     out->n_levels++;
     return STATUS_OK;

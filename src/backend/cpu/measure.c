@@ -122,7 +122,7 @@ status cpu_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s
     cpu_kernels_init(&k, level);
     dot_job j = {.k = &k, .type = type, .repeats = 64};
     j.panel_bytes = pack_panel_bytes(type, DOT_K);
-    j.row_bytes = (pack_x_row_bytes(type, DOT_K) + 63) / 64 * 64;
+    j.row_bytes = (x_row_bytes(k.x_format[type], DOT_K) + 63) / 64 * 64;
     int64_t acc = (int64_t)DOT_ROWS * DOT_PANELS * PANEL * (int64_t)sizeof(float);
     j.per_thread = (DOT_PANELS * j.panel_bytes + DOT_ROWS * j.row_bytes + acc + 4095) / 4096 * 4096;
     size_t bytes = (size_t)j.per_thread * (size_t)pool_n_threads(threads);
