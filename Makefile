@@ -50,6 +50,7 @@ $(BUILD)/commit.h: FORCE
 FORCE:
 $(BUILD)/obj/cmd/bench.o: $(BUILD)/commit.h
 $(BUILD)/obj/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS) -I$(BUILD)
+$(BUILD)/obj/tests/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
 
 # One relocatable object with everything but tally_* made local, so that a static link sees the public names only.
 $(BUILD)/libtally.a: $(LIB_OBJ)

@@ -57,7 +57,8 @@ static void open_editor(line_edit *e) {
     el_set(e->editor, EL_HIST, history, e->history);
     el_set(e->editor, EL_ADDFN, "tally-interrupt", "drops the line", on_interrupt);
     el_set(e->editor, EL_BIND, "^C", "tally-interrupt", NULL);
-    el_set(e->editor, EL_SETTY, "-d", "intr=", NULL);
+    el_set(e->editor, EL_SETTY, "-d", "-isig", NULL);
+    el_set(e->editor, EL_SETTY, "-x", "+noflsh", NULL); // or Ctrl-C discards what is written just then: the prompt
 }
 
 static edit_state edit_line(line_edit *e, const char **line, size_t *len) {
