@@ -48,7 +48,7 @@ $(BUILD)/commit.h: FORCE
 	@echo "#define TALLY_COMMIT \"$$(git describe --always --dirty 2>/dev/null)\"" >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
-$(BUILD)/obj/cmd/bench.o: $(BUILD)/commit.h
+$(BUILD)/obj/cmd/bench_report.o $(BUILD)/obj/cmd/bench_machine.o: $(BUILD)/commit.h
 $(BUILD)/obj/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS) -I$(BUILD)
 $(BUILD)/obj/tests/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
 
