@@ -31,7 +31,7 @@ status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, i
                              s->n_tokens + i, e->n_vocab - 1);
         }
     }
-    memcpy(s->token + s->n_tokens, ids, (size_t)n * sizeof *ids);
+    if (n > 0) memcpy(s->token + s->n_tokens, ids, (size_t)n * sizeof *ids);
     s->n_tokens += n;
     return STATUS_OK;
 }

@@ -208,10 +208,65 @@ static void test_absent(void **state) {
     temp_folder_remove(&f);
 }
 
+// ---- snapshots -----------------------------------------------------------------------------------------------------------
+
+// A snapshot is input too. Whatever became of a session, it can be synced, and then answers as a fresh one.
+static void test_snapshots(void **state) {
+    (void)state;
+    enum { VOCAB = 300, N = 70 };
+    temp_folder f = temp_folder_make();
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.gguf", f.path);
+    tiny_random_gguf(path, DTYPE_Q8_0, false, 1);
+    tally_model *m;
+    tally_engine *e;
+    tally_session *s, *fresh;
+    tally_error err;
+    assert_int_equal(tally_model_open(&m, path, &err), 0);
+    assert_int_equal(tally_engine_open(&e, m, &(tally_engine_options){.threads = 1, .context = 128, .cache_positions = 512}, &err), 0);
+    assert_int_equal(tally_session_open(&s, e, &err), 0);
+    assert_int_equal(tally_session_open(&fresh, e, &err), 0);
+    int32_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = i * 3;
+    assert_int_equal(tally_session_sync(fresh, ids, N, &err), 0);
+    const float *logits;
+    float want[VOCAB];
+    assert_int_equal(tally_session_logits(fresh, &logits, &err), 0);
+    memcpy(want, logits, sizeof want);
+    unsigned char *bytes;
+    size_t n;
+    assert_int_equal(tally_session_save(fresh, (void **)&bytes, &n, &err), 0);
+    size_t interesting = 32 + sizeof ids; // header and tokens
+    for (size_t i = 0; i < 600; i++) {
+        uint64_t r = hash_mix(i);
+        size_t len = i < 100 ? i * 3 : n, at = (size_t)(r % interesting);
+        unsigned char old = bytes[at];
+        if (i >= 100) bytes[at] = (unsigned char)(r >> 32);
+        assert_int_equal(tally_session_sync(s, NULL, 0, &err), 0);
+        tally_status st = tally_session_restore(s, bytes, len, &err);
+        if (i < 100) assert_int_equal(st, TALLY_BAD_FILE);
+        if (st) assert_true(tally_session_length(s) == 0 && err.text[0]);
+        bytes[at] = old;
+        if (i % 20) continue;
+        assert_int_equal(tally_session_sync(s, NULL, 0, &err), 0);
+        assert_int_equal(tally_session_sync(s, ids, N, &err), 0);
+        assert_int_equal(tally_session_logits(s, &logits, &err), 0);
+        assert_memory_equal(logits, want, sizeof want);
+    }
+    assert_int_equal(tally_session_restore(s, bytes, n, &err), 0);
+    assert_int_equal(tally_session_length(s), N);
+    tally_free(bytes);
+    tally_session_close(s);
+    tally_session_close(fresh);
+    tally_engine_close(e);
+    tally_model_close(m);
+    temp_folder_remove(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gguf_cut), cmocka_unit_test(test_gguf_wrong_bytes), cmocka_unit_test(test_gguf_wrong_vocabulary),
-        cmocka_unit_test(test_folder),   cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_folder),   cmocka_unit_test(test_absent),   cmocka_unit_test(test_snapshots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
