@@ -284,6 +284,11 @@ static void test_session_beside_generations(void **state) {
     tally_generation_close(g);
     assert_int_equal(tally_session_sync(s, prompt_ids[0], 257, &err), TALLY_FULL);
     assert_non_null(strstr(err.text, "256"));
+    assert_int_equal(tally_session_sync(s, prompt_ids[0], -1, &err), TALLY_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "-1"));
+    assert_int_equal(tally_session_sync(s, prompt_ids[0], 150, &err), 0);
+    assert_int_equal(tally_session_eval(s, prompt_ids[0], -2, 1, test_collect, NULL, &err), TALLY_BAD_ARGUMENT);
+    assert_int_equal(tally_session_length(s), 150);
     tally_session *other;
     assert_int_equal(tally_session_open(&other, t.engine, &err), 0);
     assert_int_equal(tally_session_sync(other, prompt_ids[1], 100, &err), TALLY_FULL);
