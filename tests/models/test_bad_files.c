@@ -100,7 +100,8 @@ static void test_gguf_cut(void **state) {
         assert_int_equal(use(temp_folder_path(&f, "whole.gguf")), TALLY_OK);
         for (size_t len = 0; len + 40 < n; len += len < 64 ? 1 : 1 + n / 400) {
             temp_folder_write(&f, "cut.gguf", data, len);
-            if (use(temp_folder_path(&f, "cut.gguf")) == TALLY_OK) fail_msg("%s: %zu of %zu bytes were accepted", archs[a], len, n);
+            if (use(temp_folder_path(&f, "cut.gguf")) == TALLY_OK)
+                fail_msg("%s: %zu of %zu bytes were accepted", archs[a], len, n);
         }
         free(data);
         temp_folder_remove(&f);
@@ -123,7 +124,8 @@ static void test_gguf_wrong_bytes(void **state) {
             size_t len = 1 + (size_t)((r >> 40) % 8);
             if (at + len > n) at = n - len;
             memcpy(old, data + at, len);
-            for (size_t j = 0; j < len; j++) data[at + j] = (r >> 50) % 3 ? (unsigned char)hash_mix(r + j) : (r >> 52) % 2 ? 0xff : 0;
+            for (size_t j = 0; j < len; j++)
+                data[at + j] = (r >> 50) % 3 ? (unsigned char)hash_mix(r + j) : (r >> 52) % 2 ? 0xff : 0;
             temp_folder_write(&f, "wrong.gguf", data, n);
             *(use(temp_folder_path(&f, "wrong.gguf")) ? &refused : &worked) += 1;
             memcpy(data + at, old, len);
@@ -223,7 +225,9 @@ static void test_snapshots(void **state) {
     tally_session *s, *fresh;
     tally_error err;
     assert_int_equal(tally_model_open(&m, path, &err), 0);
-    assert_int_equal(tally_engine_open(&e, m, &(tally_engine_options){.threads = 1, .context = 128, .cache_positions = 512}, &err), 0);
+    assert_int_equal(
+        tally_engine_open(&e, m, &(tally_engine_options){.threads = 1, .context = 128, .cache_positions = 512}, &err),
+        0);
     assert_int_equal(tally_session_open(&s, e, &err), 0);
     assert_int_equal(tally_session_open(&fresh, e, &err), 0);
     int32_t ids[N];
@@ -265,8 +269,12 @@ static void test_snapshots(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gguf_cut), cmocka_unit_test(test_gguf_wrong_bytes), cmocka_unit_test(test_gguf_wrong_vocabulary),
-        cmocka_unit_test(test_folder),   cmocka_unit_test(test_absent),   cmocka_unit_test(test_snapshots),
+        cmocka_unit_test(test_gguf_cut),
+        cmocka_unit_test(test_gguf_wrong_bytes),
+        cmocka_unit_test(test_gguf_wrong_vocabulary),
+        cmocka_unit_test(test_folder),
+        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_snapshots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,8 @@ static void refuse_folder(const char *path, tally_status code, const char *sente
     assert_string_equal(err.text, sentence);
     assert_int_equal(got, code);
     char *json;
-    assert_int_equal(tally_inspect(m, &(tally_engine_options){.threads = 1, .context = 64}, &json, &err), code); // no crash, the same words
+    assert_int_equal(tally_inspect(m, &(tally_engine_options){.threads = 1, .context = 64}, &json, &err),
+                     code); // no crash, the same words
     assert_string_equal(err.text, sentence);
     tally_model_close(m);
 }
@@ -62,26 +63,32 @@ static void test_missing(void **state) {
     tiny_model m = tiny_model_read("qwen3-gqa4");
     remove_tensor(&m, "model.layers.1.self_attn.k_norm.weight");
     refuse(&m, TALLY_BAD_FILE,
-           "tensor 'model.layers.1.self_attn.k_norm.weight' (shape [32]) is missing: the checkpoint is incomplete, or not a qwen3 model");
+           "tensor 'model.layers.1.self_attn.k_norm.weight' (shape [32]) is missing: the checkpoint is incomplete, or "
+           "not a qwen3 model");
     m = tiny_model_read("llama-gqa4");
     remove_tensor(&m, "model.norm.weight");
-    refuse(&m, TALLY_BAD_FILE, "tensor 'model.norm.weight' (shape [64]) is missing: the checkpoint is incomplete, or not a llama model");
+    refuse(&m, TALLY_BAD_FILE,
+           "tensor 'model.norm.weight' (shape [64]) is missing: the checkpoint is incomplete, or not a llama model");
     m = tiny_model_read("qwen2-untied");
     remove_tensor(&m, "model.layers.0.self_attn.v_proj.bias");
     refuse(&m, TALLY_BAD_FILE,
-           "tensor 'model.layers.0.self_attn.v_proj.bias' (shape [32]) is missing: the checkpoint is incomplete, or not a qwen2 model");
+           "tensor 'model.layers.0.self_attn.v_proj.bias' (shape [32]) is missing: the checkpoint is incomplete, or "
+           "not a qwen2 model");
 }
 
 static void test_renamed_expert(void **state) {
     (void)state;
     tiny_model m = tiny_model_read("qwen3moe-e8k2-norm");
-    strcpy(tensor_named(&m, "model.layers.1.mlp.experts.5.up_proj.weight")->name, "model.layers.1.mlp.experts.5.upp_proj.weight");
+    strcpy(tensor_named(&m, "model.layers.1.mlp.experts.5.up_proj.weight")->name,
+           "model.layers.1.mlp.experts.5.upp_proj.weight");
     refuse(&m, TALLY_BAD_FILE,
-           "tensor 'model.layers.1.mlp.experts.5.up_proj.weight' (shape [40, 64]) is missing: the checkpoint is incomplete, or not a qwen3_moe model");
+           "tensor 'model.layers.1.mlp.experts.5.up_proj.weight' (shape [40, 64]) is missing: the checkpoint is "
+           "incomplete, or not a qwen3_moe model");
     m = tiny_model_read("qwen3moe-e8k2-norm");
     remove_tensor(&m, "model.layers.0.mlp.gate.weight");
     refuse(&m, TALLY_BAD_FILE,
-           "tensor 'model.layers.0.mlp.gate.weight' (shape [8, 64]) is missing: the checkpoint is incomplete, or not a qwen3_moe model");
+           "tensor 'model.layers.0.mlp.gate.weight' (shape [8, 64]) is missing: the checkpoint is incomplete, or not a "
+           "qwen3_moe model");
 }
 
 static void test_shapes(void **state) {
@@ -90,30 +97,35 @@ static void test_shapes(void **state) {
     tensor_named(&m, "model.layers.0.mlp.down_proj.weight")->dim[1] += 8;
     char want[300];
     tiny_tensor *t = tensor_named(&m, "model.layers.0.mlp.down_proj.weight");
-    snprintf(want, sizeof want, "tensor '%s' has shape [%d, %d], expected [%d, %d] by the configuration", t->name, (int)t->dim[0], (int)t->dim[1],
-             (int)t->dim[0], (int)t->dim[1] - 8);
+    snprintf(want, sizeof want, "tensor '%s' has shape [%d, %d], expected [%d, %d] by the configuration", t->name,
+             (int)t->dim[0], (int)t->dim[1], (int)t->dim[0], (int)t->dim[1] - 8);
     refuse(&m, TALLY_BAD_FILE, want);
     m = tiny_model_read("llama-gqa4");
     t = tensor_named(&m, "model.embed_tokens.weight");
     *t = (tiny_tensor){.n_dims = 2, .dim = {t->dim[1], t->dim[0]}, .scale = 1};
     strcpy(t->name, "model.embed_tokens.weight");
-    snprintf(want, sizeof want, "tensor '%s' has shape [%d, %d], expected [%d, %d] by the configuration", t->name, (int)t->dim[0], (int)t->dim[1],
-             (int)t->dim[1], (int)t->dim[0]);
+    snprintf(want, sizeof want, "tensor '%s' has shape [%d, %d], expected [%d, %d] by the configuration", t->name,
+             (int)t->dim[0], (int)t->dim[1], (int)t->dim[1], (int)t->dim[0]);
     refuse(&m, TALLY_BAD_FILE, want);
     m = tiny_model_read("qwen3moe-e8k2-norm"); // one expert unlike the others
     tensor_named(&m, "model.layers.0.mlp.experts.7.gate_proj.weight")->dim[0] = 48;
-    refuse(&m, TALLY_BAD_FILE, "tensor 'model.layers.0.mlp.experts.7.gate_proj.weight' has shape [48, 64], expected [40, 64] by the configuration");
+    refuse(&m, TALLY_BAD_FILE,
+           "tensor 'model.layers.0.mlp.experts.7.gate_proj.weight' has shape [48, 64], expected [40, 64] by the "
+           "configuration");
 }
 
 static void test_surplus(void **state) {
     (void)state;
     tiny_model m = tiny_model_read("qwen3-gqa4");
     add_tensor(&m, "model.layers.0.self_attn.q_proj.bias", 128, 0);
-    refuse(&m, TALLY_UNSUPPORTED, "tensor 'model.layers.0.self_attn.q_proj.bias' has no place in a qwen3 model with this configuration");
+    refuse(&m, TALLY_UNSUPPORTED,
+           "tensor 'model.layers.0.self_attn.q_proj.bias' has no place in a qwen3 model with this configuration");
     m = tiny_model_read("llama-gqa4");
     add_tensor(&m, "model.layers.1.self_attn.sinks", 4, 0);
-    refuse(&m, TALLY_UNSUPPORTED, "tensor 'model.layers.1.self_attn.sinks' has no place in a llama model with this configuration");
-    m = tiny_model_read("llama-gqa4"); // a buffer of old checkpoints, and a layer that the configuration leaves out, are allowed
+    refuse(&m, TALLY_UNSUPPORTED,
+           "tensor 'model.layers.1.self_attn.sinks' has no place in a llama model with this configuration");
+    m = tiny_model_read(
+        "llama-gqa4"); // a buffer of old checkpoints, and a layer that the configuration leaves out, are allowed
     add_tensor(&m, "model.layers.0.self_attn.rotary_emb.inv_freq", 8, 0);
     add_tensor(&m, "model.layers.99.self_attn.sinks", 4, 0);
     temp_folder folder = temp_folder_make();
@@ -142,7 +154,8 @@ static void test_mixed_experts(void **state) {
     snprintf(to, sizeof to, "%s/others.safetensors", folder.path);
     assert_int_equal(rename(from, to), 0);
     json_t *map = json_object();
-    for (int i = 0; i < all.n_tensors; i++) json_object_set_new(map, all.tensors[i].name, json_string("others.safetensors"));
+    for (int i = 0; i < all.n_tensors; i++)
+        json_object_set_new(map, all.tensors[i].name, json_string("others.safetensors"));
     json_object_set_new(map, odd, json_string("odd.safetensors"));
     json_t *index = json_pack("{s:{}, s:o}", "metadata", "weight_map", map);
     char *text = json_dumps(index, 0);
@@ -150,7 +163,8 @@ static void test_mixed_experts(void **state) {
     free(text);
     json_decref(index);
     refuse_folder(folder.path, TALLY_UNSUPPORTED,
-                  "tensor 'model.layers.1.mlp.experts.3.down_proj.weight' is F32 but expert 0 of the same layer is BF16: experts of one layer must "
+                  "tensor 'model.layers.1.mlp.experts.3.down_proj.weight' is F32 but expert 0 of the same layer is "
+                  "BF16: experts of one layer must "
                   "share a type");
     tiny_model_free(&all);
     tiny_model_free(&one);
@@ -166,8 +180,10 @@ static void check_head(bool present, int flag, bool tied) {
     if (!present) remove_tensor(&m, "lm_head.weight");
     temp_folder folder = temp_folder_make();
     tiny_model_write_folder(&m, folder.path, DTYPE_F32, 1);
-    if (flag < 0) json_object_del(m.config, "tie_word_embeddings");
-    else json_object_set_new(m.config, "tie_word_embeddings", json_boolean(flag));
+    if (flag < 0)
+        json_object_del(m.config, "tie_word_embeddings");
+    else
+        json_object_set_new(m.config, "tie_word_embeddings", json_boolean(flag));
     char *text = json_dumps(m.config, 0);
     temp_folder_write_text(&folder, "config.json", text);
     free(text);
@@ -202,9 +218,11 @@ static void test_stop_ids_of_a_folder(void **state) {
         for (int i = at - 1; i >= 0; i--) first = m.greedy[i] == m.greedy[at] ? i : first;
         for (int where = 0; where < 3; where++) {
             int unused = m.n_vocab - 1, other = m.n_vocab - 2;
-            for (int i = 0; i < 6; i++) unused -= m.greedy[i] == unused, other -= m.greedy[i] == other; // good enough: 190, 191 are rare
+            for (int i = 0; i < 6; i++)
+                unused -= m.greedy[i] == unused, other -= m.greedy[i] == other; // good enough: 190, 191 are rare
             char text[100];
-            snprintf(text, sizeof text, "{\"eos_token_id\": [%d, %d]}", where == 0 ? m.greedy[at] : unused, where == 1 ? m.greedy[at] : other);
+            snprintf(text, sizeof text, "{\"eos_token_id\": [%d, %d]}", where == 0 ? m.greedy[at] : unused,
+                     where == 1 ? m.greedy[at] : other);
             temp_folder_write_text(&folder, "generation_config.json", text);
             json_object_set_new(m.config, "eos_token_id", json_integer(where == 2 ? m.greedy[at] : unused));
             char *config = json_dumps(m.config, 0);
@@ -230,8 +248,12 @@ static void test_stop_ids_of_a_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_renamed_expert), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_surplus), cmocka_unit_test(test_mixed_experts),  cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_renamed_expert),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_surplus),
+        cmocka_unit_test(test_mixed_experts),
+        cmocka_unit_test(test_heads),
         cmocka_unit_test(test_stop_ids_of_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
