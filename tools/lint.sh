@@ -20,6 +20,12 @@ allowed_sizes() {
   case $1 in
     # the public interface spells its arguments out
     src/engine/model_api.c:*parameters* | src/engine/session.c:*parameters*) return 0 ;;
+    # kernels take their numbers as plain arguments: structs would be memory traffic in the innermost calls
+    src/backend/cpu/scalar/float_scalar.c:*parameters* | src/backend/cpu/simd/rows_tmpl.h:*parameters*) return 0 ;;
+    # one value, its place in the message, its range
+    src/base/json.c:*parameters* | src/file/safetensors.c:*parameters*) return 0 ;;
+    # a writer of test files mirrors the fields of the format
+    tests/support/*:*parameters*) return 0 ;;
     *) return 1 ;;
   esac
 }

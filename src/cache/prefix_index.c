@@ -103,7 +103,7 @@ int prefix_index_adopt(prefix_index *x, block_table *t, const int32_t *tokens, i
     return t->length;
 }
 
-void prefix_index_add(prefix_index *x, const block_table *t, const int32_t *tokens, int from) {
+void prefix_index_add(prefix_index *x, block_table *t, const int32_t *tokens, int from) {
     if (t->length / KV_BLOCK == from / KV_BLOCK || !x->pool) return;
     uint64_t hash = 0;
     int32_t parent = -1;
@@ -125,6 +125,11 @@ void prefix_index_add(prefix_index *x, const block_table *t, const int32_t *toke
             x->n_held++;
         }
         x->entries[known].last_use = x->clock;
+        if (t->block[b] != known) { // computed twice, to the same bits
+            block_pool_share(x->pool, known);
+            block_pool_give(x->pool, t->block[b]);
+            t->block[b] = known;
+        }
         parent = known;
     }
 }

@@ -28,7 +28,8 @@ bool prefix_index_holds(const prefix_index *x, int block); // whether one of the
 // Fills an empty table with the longest known run of full blocks of tokens[0 .. n). Returns the positions found.
 int prefix_index_adopt(prefix_index *x, block_table *t, const int32_t *tokens, int n);
 
-// Makes the full blocks of a table known; `from` positions were committed (and known) before.
-void prefix_index_add(prefix_index *x, const block_table *t, const int32_t *tokens, int from);
+// Makes the full blocks of a table known; `from` positions were committed (and known) before. A block that is known already takes
+// the place of the table's own copy, so that who holds an entry holds those it builds on, and none is stuck beneath a live one.
+void prefix_index_add(prefix_index *x, block_table *t, const int32_t *tokens, int from);
 
 #endif

@@ -56,6 +56,7 @@ static status in_range(const char *option, int64_t value, int64_t low, int64_t h
 static status check_options(const tally_engine_options *o, const model_config *c, error *err) {
     TRY(in_range("the number of threads", o->threads, 0, 1024, err));
     TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
+    TRY(in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
     TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
@@ -124,8 +125,6 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
             other = p->memory.weights + p->memory.workspace;
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
     int64_t positions = o->cache_positions ? o->cache_positions : context;
-    if (blocks_for(positions) > INT_MAX)
-        return in_range("the cache's positions", positions, 1, (int64_t)INT_MAX * KV_BLOCK, err);
     l->max_context = (int)context;
     l->n_blocks = (int)blocks_for(positions);
     p->memory.cache = l->n_blocks * block_bytes;

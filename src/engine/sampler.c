@@ -1,5 +1,6 @@
 #include "engine/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,12 +71,24 @@ int32_t sampler_argmax(const float *logits, int n) {
     return best;
 }
 
+// Penalties and biases of any size leave a number: an overflow must not make infinity minus infinity later, nor look forbidden.
+static float bounded(float x) { return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x; }
+
 static void apply_penalties(const tally_sampling *p, const sampler_history *h, float *logits, int n) {
     bool repeat = p->repeat_penalty != 0 && p->repeat_penalty != 1;
     for (int i = 0; i < n; i++) {
         if (repeat && (h->prompt[i] || h->output[i]))
             logits[i] = logits[i] > 0 ? logits[i] / p->repeat_penalty : logits[i] * p->repeat_penalty;
         if (h->output[i]) logits[i] -= p->presence_penalty + (float)h->output[i] * p->frequency_penalty;
+        logits[i] = bounded(logits[i]);
+    }
+}
+
+static void apply_bias(const tally_sampling *p, float *logits) {
+    for (int i = 0; i < p->n_logit_bias; i++) {
+        const tally_logit_bias *b = &p->logit_bias[i];
+        bool forbidden = b->bias == -INFINITY || logits[b->id] == -INFINITY;
+        logits[b->id] = forbidden ? -INFINITY : bounded(logits[b->id] + b->bias);
     }
 }
 
@@ -134,12 +147,15 @@ static void sort_until(sorted_prefix *s, int i) {
 
 static int32_t draw(sorted_prefix *s, double u, double total) {
     double sum = 0;
+    int32_t id = s->c[0].id;
     for (int i = 0; i < s->n; i++) {
         sort_until(s, i);
+        if (s->c[i].p == 0) break; // rounding let u * total reach the sum: the last one that is possible at all
+        id = s->c[i].id;
         sum += s->c[i].p;
-        if (u * total < sum) return s->c[i].id;
+        if (u * total < sum) break;
     }
-    return s->c[s->n - 1].id; // rounding: u * total reached the sum
+    return id;
 }
 
 int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position,
@@ -150,7 +166,7 @@ int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampl
     float *l = scratch->logits;
     memcpy(l, logits, (size_t)n * sizeof *l);
     if (penalised) apply_penalties(p, history, l, n);
-    for (int i = 0; i < p->n_logit_bias; i++) l[p->logit_bias[i].id] += p->logit_bias[i].bias;
+    apply_bias(p, l);
     if (p->temperature == 0) return sampler_argmax(l, n);
 
     sorted_prefix s = {.c = scratch->candidates, .n = n};

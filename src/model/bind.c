@@ -255,25 +255,27 @@ static status refuse_surplus(binder *b) {
     return STATUS_OK;
 }
 
-static status bind_all(binder *b, const family *f, layer_weights *top, layer_weights *layers) {
+static status bind_all(binder *b, const family *f, bound_weights *out) {
     const model_config *c = &b->m->config;
-    for (int i = 0; i < W_FIELD_COUNT; i++) top->id[i] = -1;
-    TRY(bind_top(b, top));
-    TRY(bind_rope(b, top));
+    out->layers = arena_calloc(&b->m->memory, (size_t)c->n_layers, sizeof *out->layers);
+    if (!out->layers) return no_memory(b);
+    for (int i = 0; i < W_FIELD_COUNT; i++) out->top.id[i] = -1;
+    TRY(bind_top(b, &out->top));
+    TRY(bind_rope(b, &out->top));
     for (int layer = 0; layer < c->n_layers; layer++) {
-        for (int i = 0; i < W_FIELD_COUNT; i++) layers[layer].id[i] = -1;
+        int *id = out->layers[layer].id;
+        for (int i = 0; i < W_FIELD_COUNT; i++) id[i] = -1;
         for (int i = 0; i < f->n_rules; i++) {
             const weight_rule *r = &f->rules[i];
-            if (applies(c, r->when, layer)) TRY(bind_rule(b, r, layer, &layers[layer].id[r->field]));
+            if (applies(c, r->when, layer)) TRY(bind_rule(b, r, layer, &id[r->field]));
         }
     }
     return refuse_surplus(b);
 }
 
-status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, layer_weights *top,
-                    layer_weights *layers, error *err) {
+status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, bound_weights *out, error *err) {
     binder b = {.m = m, .ck = ck, .plan_type = plan_type, .err = err};
-    status s = bind_all(&b, f, top, layers);
+    status s = bind_all(&b, f, out);
     map_deinit(&b.used);
     return s;
 }

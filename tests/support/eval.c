@@ -25,6 +25,12 @@ void test_engine_close(test_engine *e) {
     tally_model_close(e->model);
 }
 
+int test_blocks_in_use(const tally_engine *e) {
+    tally_stats stats;
+    tally_engine_stats(e, &stats);
+    return stats.blocks_in_use;
+}
+
 tally_status test_collect(void *user, int position, const float *logits, int n_vocab) {
     memcpy((float *)user + (size_t)position * (size_t)n_vocab, logits, (size_t)n_vocab * sizeof *logits);
     return TALLY_OK;

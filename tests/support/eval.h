@@ -13,6 +13,9 @@ typedef struct test_engine {
 test_engine test_engine_open(const char *path, const tally_engine_options *options);
 void test_engine_close(test_engine *e);
 
+// Cache blocks that sequences hold now (those kept for reuse do not count).
+int test_blocks_in_use(const tally_engine *e);
+
 // A tally_logits_fn: stores the logits of position p at row p of the float array that `user` is.
 tally_status test_collect(void *user, int position, const float *logits, int n_vocab);
 
