@@ -52,7 +52,7 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
                             .v_type = DTYPE_F16};
     for (int i = 0; i < m->weights.n; i++) {
         const weight *w = &m->weights.w[i];
-        if (!w->absorbed && i != top.id[W_INV_FREQ]) m->n_params += w->n_experts * w->n * w->k;
+        if (!w->absorbed && i != bound.top.id[W_INV_FREQ]) m->n_params += w->n_experts * w->n * w->k;
     }
     return STATUS_OK;
 }
