@@ -2,6 +2,7 @@
 #
 #   make                 the program, libtally.a, libtally.so
 #   make test            builds and runs every test (what scripts/test.sh does)
+#   make check-arm       tests the AArch64 kernels under qemu
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
 #   make install         into PREFIX (/usr/local); DESTDIR for packagers
@@ -73,5 +74,7 @@ install: all
 
 clean:
 	rm -rf build
+
+include mk/check.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))

@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static const char *const LEVEL_NAMES[] = {
@@ -28,7 +30,10 @@ bool cpu_level_from_name(str name, cpu_level *out) {
     return false;
 }
 
-#if defined(__x86_64__)
+#if defined(TALLY_ALL_X86_LEVELS)
+// A build for tests whose kernels are compiled over an emulation of the instructions.
+bool cpu_level_available(cpu_level level) { return level <= CPU_LEVEL_AVX512BF16; }
+#elif defined(__x86_64__)
 // The register state the operating system saves (XCR0). Readable only if CPUID says OSXSAVE.
 static uint64_t saved_state(void) {
     uint32_t lo, hi;
@@ -40,25 +45,47 @@ static bool has_bits(uint64_t set, uint64_t wanted) { return (set & wanted) == w
 
 bool cpu_level_available(cpu_level level) {
     if (level == CPU_LEVEL_SCALAR) return true;
-    unsigned a, b, c, d, leaf7_b = 0;
+    unsigned a, b, c, d, leaf7_b = 0, leaf7_c = 0, leaf7_1_a = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
     unsigned leaf1_c = c;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_b = b;
-    // Leaf 1 ECX: FMA 12, OSXSAVE 27, AVX 28, F16C 29. Leaf 7 EBX: AVX2 5, AVX512 F 16, DQ 17, BW 30, VL 31.
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_b = b, leaf7_c = c;
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) leaf7_1_a = a;
+    // Leaf 1 ECX: FMA 12, OSXSAVE 27, AVX 28, F16C 29. Leaf 7 EBX: AVX2 5, AVX512 F 16, DQ 17, BW 30, VL 31; ECX: VNNI 11.
+    // Leaf 7.1 EAX: BF16 5.
     if (!has_bits(leaf1_c, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29)) return false;
     uint64_t saved = saved_state(); // XMM 1, YMM 2; opmask 5, ZMM low 6, ZMM high 7
     if (!has_bits(saved, 0x6) || !has_bits(leaf7_b, 1u << 5)) return false;
     if (level == CPU_LEVEL_AVX2) return true;
-    return level == CPU_LEVEL_AVX512 && has_bits(saved, 0xe6) &&
-           has_bits(leaf7_b, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
+    if (!has_bits(saved, 0xe6) || !has_bits(leaf7_b, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)) return false;
+    if (level == CPU_LEVEL_AVX512) return true;
+    if (!has_bits(leaf7_c, 1u << 11)) return false;
+    if (level == CPU_LEVEL_AVX512VNNI) return true;
+    return level == CPU_LEVEL_AVX512BF16 && has_bits(leaf7_1_a, 1u << 5);
+}
+#elif defined(__aarch64__)
+bool cpu_level_available(cpu_level level) {
+    // Linux, arch/arm64/include/uapi/asm/hwcap.h: ASIMD is bit 1 of AT_HWCAP, ASIMDDP bit 20; I8MM is bit 13 of AT_HWCAP2.
+    unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
+    bool neon = caps >> 1 & 1, dotprod = neon && (caps >> 20 & 1);
+    switch (level) {
+    case CPU_LEVEL_SCALAR: return true;
+    case CPU_LEVEL_NEON: return neon;
+    case CPU_LEVEL_DOTPROD: return dotprod;
+    case CPU_LEVEL_I8MM: return dotprod && (caps2 >> 13 & 1);
+    default: return false;
+    }
 }
 #else
 bool cpu_level_available(cpu_level level) { return level == CPU_LEVEL_SCALAR; }
 #endif
 
+bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16; }
+
 cpu_level cpu_level_best(void) {
     int level = CPU_LEVEL_COUNT - 1;
-    while (level > CPU_LEVEL_SCALAR && !cpu_level_available((cpu_level)level)) level--;
+    while (level > CPU_LEVEL_SCALAR &&
+           !(cpu_level_is_common((cpu_level)level) && cpu_level_available((cpu_level)level)))
+        level--;
     return (cpu_level)level;
 }
 

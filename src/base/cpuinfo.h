@@ -6,12 +6,17 @@
 
 #include "base/str.h"
 
-// Kernel levels, lowest first. A level includes those below it of its architecture. All present levels share every order
-// sheet, so they give the same bits; `--cpu LEVEL` pins one.
+// Kernel levels, lowest first. A level includes those below it of its architecture; `--cpu LEVEL` pins one. Levels share every
+// order sheet, so they give the same bits, but for AVX512BF16, which has its own for BF16 weights (docs/exactness.md).
 #define CPU_LEVEL_LIST(X) \
     X(SCALAR, "scalar", "portable C, the reference") \
     X(AVX2, "avx2", "AVX2, FMA and F16C") \
-    X(AVX512, "avx512", "AVX-512 F, BW, DQ and VL")
+    X(AVX512, "avx512", "AVX-512 F, BW, DQ and VL") \
+    X(AVX512VNNI, "avx512vnni", "AVX-512 with VNNI") \
+    X(AVX512BF16, "avx512bf16", "AVX-512 with BF16 products; other bits for BF16 weights, so only if asked for") \
+    X(NEON, "neon", "AArch64 with Advanced SIMD") \
+    X(DOTPROD, "dotprod", "AArch64 with the dot product instructions") \
+    X(I8MM, "i8mm", "AArch64 with the int8 matrix instructions")
 
 typedef enum cpu_level {
 #define CPU_LEVEL_ENUM(name, text, help) CPU_LEVEL_##name,
@@ -23,7 +28,9 @@ typedef enum cpu_level {
 const char *cpu_level_name(cpu_level level);
 bool cpu_level_from_name(str name, cpu_level *out);
 bool cpu_level_available(cpu_level level); // the processor and the operating system both allow it
-cpu_level cpu_level_best(void);
+// True if the level's results have the same bits as those of the scalar level, for every type of weight.
+bool cpu_level_is_common(cpu_level level);
+cpu_level cpu_level_best(void);               // the last available one that is common
 int cpu_physical_cores(void);                 // that this process may run on; at least 1
 const char *cpu_model_name(char *buf, int n); // as the system tells it, e.g. "Intel(R) Xeon(R) Processor"
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static void check_type(dtype type, bool moe) {
     eval_in_chunks(&f, &one, SHORT, some, sizeof some / sizeof *some, dtype_get(type)->name);
     eval_in_chunks(&f, &two, SHORT, some, sizeof some / sizeof *some, "two threads, chunk");
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
-        if (!cpu_level_available((cpu_level)level)) continue;
+        if (!cpu_level_available((cpu_level)level) || !cpu_level_is_common((cpu_level)level)) continue;
         tally_engine_options o = options(2, cpu_level_name((cpu_level)level), true);
         eval_in_chunks(&f, &o, level == CPU_LEVEL_SCALAR ? 40 : SHORT, (int[]){5, 64},
                        level == CPU_LEVEL_SCALAR ? 1 : 2, cpu_level_name((cpu_level)level));
@@ -106,6 +107,33 @@ static void test_every_type_moe(void **state) {
     (void)state;
     for (int t = 0; t < DTYPE_COUNT; t++) {
         if (t != DTYPE_I32) check_type((dtype)t, true);
+    }
+}
+
+// A level with an order sheet of its own for BF16 weights has other bits, but the same ones for every chunk and thread.
+static void test_levels_of_their_own(void **state) {
+    (void)state;
+    for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
+        if (cpu_level_is_common((cpu_level)level) || !cpu_level_available((cpu_level)level)) continue;
+        for (int moe = 0; moe < 2; moe++) {
+            const char *name = cpu_level_name((cpu_level)level);
+            tally_engine_options o = options(1, name, false), other = options(2, name, true);
+            fixture f = fixture_make(DTYPE_BF16, moe, SHORT, &o), common = f;
+            eval_in_chunks(&f, &other, SHORT, (int[]){1, 2, 3, 7, 16, 17, 33, 128}, 8, name);
+            o = options(2, NULL, true);
+            test_engine e = test_engine_open(f.path, &o);
+            common.reference = test_eval(&e, f.ids, SHORT, 64);
+            test_engine_close(&e);
+            double most = 0, size = 0;
+            for (int i = 0; i < SHORT * VOCAB; i++) {
+                most = fmax(most, fabs((double)f.reference[i] - (double)common.reference[i]));
+                size = fmax(size, fabs((double)f.reference[i]));
+            }
+            print_message("%s: logits differ from the common ones by %.2g of the largest\n", name, most / size);
+            assert_true(most > 0 && (moe || most < 0.05 * size)); // a router may turn to other experts
+            free(common.reference);
+            fixture_free(&f);
+        }
     }
 }
 
@@ -337,11 +365,17 @@ static void test_snapshot_and_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_dense), cmocka_unit_test(test_every_type_moe),
-        cmocka_unit_test(test_widths_f32),       cmocka_unit_test(test_widths_bf16),
-        cmocka_unit_test(test_widths_q4_k),      cmocka_unit_test(test_widths_q8_0),
-        cmocka_unit_test(test_causality),        cmocka_unit_test(test_rewind),
-        cmocka_unit_test(test_side_by_side),     cmocka_unit_test(test_snapshot_and_fork),
+        cmocka_unit_test(test_every_type_dense),
+        cmocka_unit_test(test_every_type_moe),
+        cmocka_unit_test(test_levels_of_their_own),
+        cmocka_unit_test(test_widths_f32),
+        cmocka_unit_test(test_widths_bf16),
+        cmocka_unit_test(test_widths_q4_k),
+        cmocka_unit_test(test_widths_q8_0),
+        cmocka_unit_test(test_causality),
+        cmocka_unit_test(test_rewind),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_snapshot_and_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "backend/cpu/pack.h"
 #include "base/elementary.h"
 #include "tests/support/bench_float.h"
+#include "tests/support/bf16_dot.h"
 
 // ---- buffers and numbers ----
 
@@ -95,19 +96,22 @@ static float get_number(dtype type, const void *src) {
 
 // A packed matrix of 16 * MAX_PANELS - 5 rows and MAX_ROWS rows of x, with NaN between the rows, odd strides, and odd alignment.
 typedef struct tile_case {
-    guarded source, w, x;
-    int64_t k, row_bytes, x_stride, panel_bytes;
+    guarded source, w, x, x16; // x16: the rows of x as X_BF16
+    int64_t k, row_bytes, x_stride, x16_stride, panel_bytes;
     int n_outputs;
 } tile_case;
 
 static tile_case tile_case_take(dtype type, int64_t k, bool special) {
     tile_case c = {
         .k = k, .row_bytes = k * number_bytes(type), .x_stride = 4 * k + 12, .n_outputs = PANEL * MAX_PANELS - 5};
+    c.x16_stride = x_row_bytes(X_BF16, k) + 4;
     c.panel_bytes = pack_panel_bytes(type, k);
     assert_int_equal(c.panel_bytes % 64, 0);
     c.source = guarded_take(c.n_outputs * c.row_bytes);
     c.w = guarded_take(MAX_PANELS * c.panel_bytes);
     c.x = guarded_take((MAX_ROWS - 1) * c.x_stride + 4 * k);
+    c.x16 = guarded_take((MAX_ROWS - 1) * c.x16_stride + x_row_bytes(X_BF16, k));
+    cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
     uint64_t seed = (uint64_t)k * 3 + (uint64_t)type;
     for (int64_t i = 0; i < c.n_outputs * k; i++) {
         float f =
@@ -122,6 +126,7 @@ static tile_case tile_case_take(dtype type, int64_t k, bool special) {
         float *x = (float *)(c.x.data + r * c.x_stride);
         fill(x, k, seed + (uint64_t)r, 1);
         if (special && r % 3 == 1) x[next_random(&seed) % (uint64_t)k] = SPECIAL[(r / 3) % N_SPECIAL];
+        scalar.round_row_bf16(c.x16.data + r * c.x16_stride, x, k);
     }
     return c;
 }
@@ -129,20 +134,23 @@ static void tile_case_give(tile_case *c) {
     guarded_give(&c->source);
     guarded_give(&c->w);
     guarded_give(&c->x);
+    guarded_give(&c->x16);
 }
 
 static void start_acc(float *acc) {
     for (int i = 0; i < MAX_ROWS * ACC_STRIDE; i++) acc[i] = i % ACC_STRIDE < PANEL * MAX_PANELS ? 0.0f : NAN;
 }
 
-static matmul_tile whole_tile(const tile_case *c, float *acc, int n_rows, int n_panels) {
+static matmul_tile whole_tile(const tile_case *c, x_format format, float *acc, int n_rows, int n_panels) {
+    const guarded *x = format == X_BF16 ? &c->x16 : &c->x;
+    int64_t x_stride = format == X_BF16 ? c->x16_stride : c->x_stride;
     // The last panels and rows, so that the buffers end where the tile ends.
     return (matmul_tile){.acc = acc + (MAX_ROWS - n_rows) * ACC_STRIDE + (MAX_PANELS - n_panels) * PANEL,
                          .acc_stride = ACC_STRIDE,
                          .w = c->w.data + (MAX_PANELS - n_panels) * c->panel_bytes,
                          .panel_stride = c->panel_bytes,
-                         .x = c->x.data + (MAX_ROWS - n_rows) * c->x_stride,
-                         .x_stride = c->x_stride,
+                         .x = x->data + (MAX_ROWS - n_rows) * x_stride,
+                         .x_stride = x_stride,
                          .k0 = 0,
                          .k1 = c->k,
                          .n_rows = n_rows,
@@ -165,21 +173,43 @@ static void tile_reference(const tile_case *c, dtype type, float *acc) {
     }
 }
 
+// The same for BF16 weights and x, by the instruction that multiplies pairs.
+static void tile_reference_bf16(const tile_case *c, float *acc) {
+    start_acc(acc);
+    for (int r = 0; r < MAX_ROWS; r++) {
+        for (int o = 0; o < PANEL * MAX_PANELS; o++) {
+            float sum = 0;
+            for (int64_t k = 0; k < c->k; k += 2) {
+                size_t bytes = k + 1 < c->k ? 4 : 2;
+                uint16_t w[2] = {0}, x[2] = {0};
+                if (o < c->n_outputs) memcpy(w, c->source.data + o * c->row_bytes + 2 * k, bytes);
+                memcpy(x, c->x16.data + r * c->x16_stride + 2 * k, bytes);
+                sum = bf16_dot_vdpbf16ps(sum, w, x);
+            }
+            acc[r * ACC_STRIDE + o] = sum;
+        }
+    }
+}
+
 static void check_tile(dtype type, int64_t k, bool special) {
-    static float want[MAX_ROWS * ACC_STRIDE], got[MAX_ROWS * ACC_STRIDE], part[MAX_ROWS * ACC_STRIDE];
+    static float fma_sums[MAX_ROWS * ACC_STRIDE], dot_sums[MAX_ROWS * ACC_STRIDE];
+    static float got[MAX_ROWS * ACC_STRIDE], part[MAX_ROWS * ACC_STRIDE];
     tile_case c = tile_case_take(type, k, special);
-    tile_reference(&c, type, want);
+    tile_reference(&c, type, fma_sums);
+    if (type == DTYPE_BF16) tile_reference_bf16(&c, dot_sums);
     FOR_LEVELS(level) {
         cpu_kernels kernels = table(level);
+        x_format format = kernels.x_format[type];
+        const float *want = format == X_BF16 ? dot_sums : fma_sums;
         start_acc(got);
-        matmul_tile whole = whole_tile(&c, got, MAX_ROWS, MAX_PANELS);
+        matmul_tile whole = whole_tile(&c, format, got, MAX_ROWS, MAX_PANELS);
         kernels.tile[type](&whole);
         assert_same(got, want, MAX_ROWS * ACC_STRIDE, dtype_get(type)->name, level);
         if (level == CPU_LEVEL_SCALAR && k > 64) continue;
         for (int rows = 1; rows <= MAX_ROWS; rows++) {
             for (int panels = 1; panels <= MAX_PANELS; panels++) {
                 start_acc(part);
-                matmul_tile t = whole_tile(&c, part, rows, panels);
+                matmul_tile t = whole_tile(&c, format, part, rows, panels);
                 kernels.tile[type](&t);
                 for (int r = 0; r < rows; r++) {
                     int64_t at = t.acc - part + r * ACC_STRIDE;
@@ -217,10 +247,11 @@ static void tiles_can_be_split_over_k(void **state) {
             cpu_kernels kernels = table(level);
             start_acc(want);
             start_acc(got);
-            matmul_tile t = whole_tile(&c, want, MAX_ROWS, MAX_PANELS);
+            x_format format = kernels.x_format[FLOAT_TYPES[type]];
+            matmul_tile t = whole_tile(&c, format, want, MAX_ROWS, MAX_PANELS);
             kernels.tile[FLOAT_TYPES[type]](&t);
             for (int i = 0; i + 1 < (int)(sizeof cuts / sizeof cuts[0]); i++) {
-                t = whole_tile(&c, got, MAX_ROWS, MAX_PANELS);
+                t = whole_tile(&c, format, got, MAX_ROWS, MAX_PANELS);
                 t.k0 = cuts[i];
                 t.k1 = cuts[i + 1];
                 kernels.tile[FLOAT_TYPES[type]](&t);
@@ -228,6 +259,28 @@ static void tiles_can_be_split_over_k(void **state) {
             assert_same(got, want, MAX_ROWS * ACC_STRIDE, "split over k", level);
         }
         tile_case_give(&c);
+    }
+}
+
+static void rounded_rows_equal_scalar(void **state) {
+    (void)state;
+    cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
+    for (int64_t n = 1; n <= 70; n++) {
+        guarded x = guarded_take(4 * n), want = guarded_take(x_row_bytes(X_BF16, n)),
+                got = guarded_take(x_row_bytes(X_BF16, n));
+        fill((float *)x.data, n, (uint64_t)n, 3);
+        ((float *)x.data)[n / 2] = SPECIAL[n % N_SPECIAL];
+        scalar.round_row_bf16(want.data, (float *)x.data, n);
+        if (n % 2) assert_int_equal(((uint16_t *)want.data)[n], 0);
+        FOR_LEVELS(level) {
+            cpu_kernels kernels = table(level);
+            kernels.round_row_bf16(got.data, (float *)x.data, n);
+            for (int64_t i = 0; i < n + n % 2; i++) {
+                float a = bf16_to_f32(((uint16_t *)want.data)[i]), b = bf16_to_f32(((uint16_t *)got.data)[i]);
+                assert_same(&b, &a, 1, "round_row_bf16", level);
+            }
+        }
+        guarded_give(&x), guarded_give(&want), guarded_give(&got);
     }
 }
 
@@ -245,7 +298,7 @@ static void packed_rows_read_back(void **state) {
                 }
             }
             tile_case_give(&c);
-            assert_int_equal(pack_x_row_bytes(FLOAT_TYPES[type], k), 4 * k);
+            assert_int_equal(x_row_bytes(X_F32, k), 4 * k);
         }
     }
 }
@@ -589,11 +642,17 @@ static void attention_computes_what_it_says(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench_float();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_equal_scalar),          cmocka_unit_test(tiles_propagate_special_numbers),
-        cmocka_unit_test(tiles_can_be_split_over_k),   cmocka_unit_test(packed_rows_read_back),
-        cmocka_unit_test(row_operations_equal_scalar), cmocka_unit_test(row_operations_compute_what_they_say),
-        cmocka_unit_test(faults_reach_the_result),     cmocka_unit_test(vector_exp_equals_scalar),
-        cmocka_unit_test(attention_equals_scalar),     cmocka_unit_test(attention_computes_what_it_says),
+        cmocka_unit_test(tiles_equal_scalar),
+        cmocka_unit_test(tiles_propagate_special_numbers),
+        cmocka_unit_test(tiles_can_be_split_over_k),
+        cmocka_unit_test(rounded_rows_equal_scalar),
+        cmocka_unit_test(packed_rows_read_back),
+        cmocka_unit_test(row_operations_equal_scalar),
+        cmocka_unit_test(row_operations_compute_what_they_say),
+        cmocka_unit_test(faults_reach_the_result),
+        cmocka_unit_test(vector_exp_equals_scalar),
+        cmocka_unit_test(attention_equals_scalar),
+        cmocka_unit_test(attention_computes_what_it_says),
         cmocka_unit_test(stores_equal_scalar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,11 @@ static bool fill_kernels(cpu_kernels *k, cpu_level level) {
 #if defined(__x86_64__)
     if (level >= CPU_LEVEL_AVX2) kernels_quant_avx2(k);
     if (level >= CPU_LEVEL_AVX512) kernels_quant_avx512(k);
+    if (level >= CPU_LEVEL_AVX512VNNI) kernels_quant_avx512vnni(k);
+#elif defined(__aarch64__)
+    if (level >= CPU_LEVEL_NEON) kernels_quant_neon(k);
+    if (level >= CPU_LEVEL_DOTPROD) kernels_quant_dotprod(k);
+    if (level >= CPU_LEVEL_I8MM) kernels_quant_i8mm(k);
 #endif
     return cpu_level_available(level);
 }
@@ -145,7 +150,7 @@ static problem problem_new(dtype type, int64_t k, int n_out, int n_rows, fill ho
     p.n_panels = (n_out + PANEL - 1) / PANEL;
     p.panel_bytes = quant_panel_bytes(type, k);
     assert_int_equal(p.panel_bytes % 64, 0);
-    p.x_bytes = quant_x_row_bytes(type, k);
+    p.x_bytes = x_row_bytes(p.f.block == 32 ? X_BLOCK32 : X_BLOCK256, k);
     p.file = malloc((size_t)(dtype_row_bytes(type, k) * n_out));
     p.x = malloc(sizeof(float) * (size_t)(k * n_rows));
     assert_true(p.file && p.x);
@@ -515,7 +520,7 @@ static void bench_type(const cpu_kernels *k, dtype type, double seconds) {
     large.n_panels = MANY;
     const double one = best_time(k, &large, type, 1, seconds), two = best_time(k, &large, type, 2, seconds);
     const double cached = best_time(k, &t, type, 1, seconds);
-    printf("%-8s %-7s %7.1f %7.1f %7.1f", cpu_level_name(k->level), dtype_get(type)->name, (double)many / one * 1e-9,
+    printf("%-10s %-7s %7.1f %7.1f %7.1f", cpu_level_name(k->level), dtype_get(type)->name, (double)many / one * 1e-9,
            (double)many / two * 1e-9, (double)few / cached * 1e-9);
     for (t.n_rows = 1; t.n_rows <= 32; t.n_rows *= 2) {
         const double s = best_time(k, &t, type, 1, seconds);
@@ -535,6 +540,9 @@ static int bench(double seconds, const char *only) {
     for (int level = CPU_LEVEL_AVX2; level < CPU_LEVEL_COUNT; level++) {
         cpu_kernels k;
         if (!fill_kernels(&k, (cpu_level)level)) continue;
+        cpu_kernels below;
+        fill_kernels(&below, (cpu_level)(level - 1));
+        if (k.tile[DTYPE_Q8_0] == below.tile[DTYPE_Q8_0]) continue;
         for (int i = 0; i < N_TYPES; i++)
             if (!only || strcmp(only, dtype_get(all_types[i])->name) == 0) bench_type(&k, all_types[i], seconds);
     }

@@ -58,7 +58,7 @@ FMA_PROBE(fma_probe_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps, 
 static double fma_peak(cpu_level level) {
     double best = 0, flop;
     for (int i = 0; i < 5; i++) {
-        double took = level == CPU_LEVEL_AVX512 ? fma_probe_avx512(&flop) : fma_probe_avx2(&flop);
+        double took = level >= CPU_LEVEL_AVX512 ? fma_probe_avx512(&flop) : fma_probe_avx2(&flop);
         best = flop * 1e-9 / took > best ? flop * 1e-9 / took : best;
     }
     return best;
@@ -90,7 +90,7 @@ static double time_tile(const bench_case *b, cpu_level level, dtype type, int n_
                      .w = b->w,
                      .panel_stride = pack_panel_bytes(type, b->k),
                      .x = b->x,
-                     .x_stride = 4 * b->k,
+                     .x_stride = x_row_bytes(kernels.x_format[type], b->k),
                      .k1 = b->k,
                      .n_rows = n_rows,
                      .n_panels = n_panels};
@@ -110,13 +110,21 @@ static void bench_type(const bench_case *b, cpu_level level, dtype type) {
     static const int rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 32, 64};
     int n_panels = (int)(b->bytes / pack_panel_bytes(type, b->k));
     double one = time_tile(b, level, type, 1, n_panels, 5);
-    printf("%-6s %-5s 1 row %.2f GB/s |", cpu_level_name(level), dtype_get(type)->name, (double)b->bytes * 1e-9 / one);
+    printf("%-10s %-5s 1 row %.2f GB/s |", cpu_level_name(level), dtype_get(type)->name, (double)b->bytes * 1e-9 / one);
     int few = n_panels / 8 / 12 * 12; // fewer panels for many rows, to keep the run short
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         double took = time_tile(b, level, type, rows[i], few, 5);
         printf(" %d:%.1f", rows[i], 2e-9 * rows[i] * few * PANEL * (double)b->k / took);
     }
     printf(" GFLOP/s by rows\n");
+}
+
+// Is the level's tile another one than that of the level before it?
+static bool has_own_tile(cpu_level level, dtype type) {
+    cpu_kernels k, below;
+    cpu_kernels_init(&k, level);
+    cpu_kernels_init(&below, level - 1);
+    return k.tile[type] != below.tile[type];
 }
 
 int bench_float(void) {
@@ -141,8 +149,10 @@ int bench_float(void) {
            (int)(sum & 1));
     for (cpu_level level = CPU_LEVEL_AVX2; level < CPU_LEVEL_COUNT; level++) {
         if (!cpu_level_available(level)) continue;
-        printf("%-6s peak %.1f GFLOP/s\n", cpu_level_name(level), fma_peak(level));
-        for (int type = 0; type < 3; type++) bench_type(&b, level, FLOAT_TYPES[type]);
+        printf("%-10s peak %.1f GFLOP/s\n", cpu_level_name(level), fma_peak(level));
+        for (int type = 0; type < 3; type++) {
+            if (has_own_tile(level, FLOAT_TYPES[type])) bench_type(&b, level, FLOAT_TYPES[type]);
+        }
     }
     free(b.w);
     free(b.x);

@@ -200,32 +200,33 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
 
 // ---- a step's memory -----------------------------------------------------------------------------------------------------
 
-static scratch_sizes scratch_of(const op_list *g, const step_limits *limits) {
+static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const step_limits *limits) {
     scratch_sizes s = {.x_rows = limits->max_rows};
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
         if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) continue;
         const weight *w = &g->weights->w[o->in[1].id];
         for (int p = 0; p < w->n_parts; p++) {
-            int elems = dtype_get(packed_type(w, p))->block_elems;
-            int64_t bytes = (pack_x_row_bytes(packed_type(w, p), w->k) + 63) & ~(int64_t)63;
-            if (elems > 1 && bytes > s.x_row[elems > 32]) s.x_row[elems > 32] = bytes;
+            x_format format = b->k.x_format[packed_type(w, p)];
+            int64_t bytes = (x_row_bytes(format, w->k) + 63) & ~(int64_t)63;
+            if (format != X_F32 && bytes > s.x_row[format]) s.x_row[format] = bytes;
         }
         if (o->code != OP_EXPERT_LINEAR) continue;
         int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + w->n_experts + 1;
         if (need > s.experts) s.experts = need;
         if (entries > s.x_rows) s.x_rows = entries;
     }
-    int64_t matmul = cpu_matmul_thread_bytes(g), attention = cpu_attention_thread_bytes(g);
+    int64_t matmul = cpu_matmul_thread_bytes(b, g), attention = cpu_attention_thread_bytes(g);
     s.thread = matmul > attention ? matmul : attention;
     return s;
 }
 
 static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const step_limits *limits) {
     const cpu_backend *b = (const cpu_backend *)base;
-    scratch_sizes s = scratch_of(g, limits);
-    return (s.x_row[0] + s.x_row[1]) * s.x_rows + s.thread * pool_n_threads(b->threads) +
-           s.experts * (int64_t)sizeof(int32_t) +
+    scratch_sizes s = scratch_of(b, g, limits);
+    int64_t x_row = 0;
+    for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
+    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
            limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t));
 }
 
@@ -238,15 +239,16 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     b->workspace_bytes = workspace_bytes;
     b->key_block_bytes = key_block_bytes(desc);
     b->value_block_bytes = value_block_bytes(desc);
-    b->sizes = scratch_of(g, limits);
+    b->sizes = scratch_of(b, g, limits);
     const scratch_sizes *s = &b->sizes;
     b->thread_bytes = s->thread;
     size_t rows = (size_t)limits->max_rows;
     b->workspace = pages_alloc(workspace_bytes);
     b->thread_scratch = pages_alloc(s->thread * pool_n_threads(b->threads));
-    for (int i = 0; i < 2; i++) {
-        b->x_packed_row[i] = s->x_row[i];
-        b->x_packed[i] = pages_alloc(s->x_row[i] * s->x_rows);
+    bool all = true;
+    for (int f = 0; f < X_FORMAT_COUNT; f++) {
+        b->x_packed[f] = pages_alloc(s->x_row[f] * s->x_rows);
+        all = all && b->x_packed[f];
     }
     b->expert_rows = malloc((size_t)s->experts * sizeof(int32_t) + 1);
     b->tile_first = malloc((rows + 1) * sizeof *b->tile_first);
@@ -254,8 +256,8 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     b->fault_label = malloc(rows * sizeof *b->fault_label);
     int64_t kv_bytes = cpu_block_bytes(base, desc) * limits->n_blocks;
     b->kv = pages_alloc(kv_bytes);
-    if (b->workspace && b->thread_scratch && b->x_packed[0] && b->x_packed[1] && b->expert_rows && b->tile_first &&
-        b->fault && b->fault_label && b->kv) {
+    if (b->workspace && b->thread_scratch && all && b->expert_rows && b->tile_first && b->fault && b->fault_label &&
+        b->kv) {
         return STATUS_OK;
     }
     return error_set(err, STATUS_NO_MEMORY,
@@ -274,7 +276,7 @@ static void cpu_destroy(backend *base) {
     free(b->weights);
     pages_free(b->workspace, b->workspace_bytes);
     pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
-    for (int i = 0; i < 2; i++) pages_free(b->x_packed[i], b->sizes.x_row[i] * b->sizes.x_rows);
+    for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
     free(b->expert_rows);
     free(b->tile_first);
     free(b->fault);

@@ -32,9 +32,9 @@ enum {
 
 // What prepare allocates beside workspace and cache, counted in one place so that plan and allocation agree.
 typedef struct scratch_sizes {
-    int64_t x_row[2], x_rows; // bytes of an activation row in blocks of 32 and of 256; how many rows
-    int64_t thread;           // bytes per thread
-    int64_t experts;          // int32 entries for MoE grouping
+    int64_t x_row[X_FORMAT_COUNT], x_rows; // bytes of an activation row by format (X_F32: 0); how many rows
+    int64_t thread;                        // bytes per thread
+    int64_t experts;                       // int32 entries for MoE grouping
 } scratch_sizes;
 
 typedef struct cpu_backend {
@@ -50,10 +50,9 @@ typedef struct cpu_backend {
     step_limits limits;
     scratch_sizes sizes;
     int64_t workspace_bytes;
-    unsigned char *workspace;      // owned; temporaries of the list
-    unsigned char *x_packed[2];    // owned; activation rows as blocks of 32 and of 256
-    int64_t x_packed_row[2];       // bytes of the widest such row
-    unsigned char *thread_scratch; // owned; thread_bytes for each thread
+    unsigned char *workspace;                // owned; temporaries of the list
+    unsigned char *x_packed[X_FORMAT_COUNT]; // owned; activation rows by format; X_F32 rows lie in the workspace
+    unsigned char *thread_scratch;           // owned; thread_bytes for each thread
     int64_t thread_bytes;
     int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
     int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
@@ -87,7 +86,7 @@ bool cpu_below(const float *x, int64_t n, float limit); // all magnitudes < limi
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);
 
-int64_t cpu_matmul_thread_bytes(const op_list *g); // scratch per thread
+int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g); // scratch per thread
 int64_t cpu_attention_thread_bytes(const op_list *g);
 
 // Cache addressing: the start of a block's keys or values of one layer and head.

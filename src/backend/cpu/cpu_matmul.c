@@ -6,12 +6,6 @@
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/pack.h"
 
-// Activation formats: 0 f32 rows, 1 blocks of 32, 2 blocks of 256.
-static int x_format(dtype type) {
-    int elems = dtype_get(type)->block_elems;
-    return elems == 1 ? 0 : elems == 32 ? 1 : 2;
-}
-
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
@@ -19,13 +13,13 @@ static int64_t acc_bytes(void) {
     return (int64_t)PIECE_LEVELS * ROW_TILE * TASK_PANELS * PANEL * (int64_t)sizeof(float);
 }
 
-int64_t cpu_matmul_thread_bytes(const op_list *g) {
+int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g) {
     int64_t row = 0;
     for (int i = 0; i < g->n_ops; i++) {
         if (g->ops[i].code != OP_EXPERT_LINEAR) continue;
         const weight *w = &g->weights->w[g->ops[i].in[1].id];
         for (int p = 0; p < w->n_parts; p++) {
-            int64_t bytes = pack_x_row_bytes(w->part[p].type, w->k);
+            int64_t bytes = x_row_bytes(b->k.x_format[w->part[p].type], w->k);
             if (bytes > row) row = bytes;
         }
     }
@@ -41,30 +35,33 @@ typedef struct x_rows {
 typedef struct quantize_job {
     cpu_backend *b;
     const tensor *x;
-    int format;
+    x_format format;
     int64_t per_row; // slots of a row
     int64_t k;
-} quantize_job;
+} convert_job;
 
-static void quantize_one(void *ctx, int i, int thread) {
+static void convert_one(void *ctx, int i, int thread) {
     (void)thread;
-    const quantize_job *j = ctx;
+    const convert_job *j = ctx;
     const float *x = cpu_row(j->b, j->x, i / j->per_row) + (j->per_row > 1 ? i % j->per_row * j->x->stride[1] : 0);
-    unsigned char *dst = j->b->x_packed[j->format - 1] + i * j->b->x_packed_row[j->format - 1];
-    (j->format == 1 ? j->b->k.quantize_row32 : j->b->k.quantize_row256)(dst, x, j->k);
+    unsigned char *dst = j->b->x_packed[j->format] + i * j->b->sizes.x_row[j->format];
+    const cpu_kernels *k = &j->b->k;
+    (j->format == X_BLOCK32    ? k->quantize_row32
+     : j->format == X_BLOCK256 ? k->quantize_row256
+                               : k->round_row_bf16)(dst, x, j->k);
 }
 
 // Makes the rows of x available in a format: row (r, slot) is number r * per_row + slot.
-static x_rows prepare_x(cpu_backend *b, const tensor *x, int format) {
+static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
     int64_t k = x->dim[x->n_dims - 1], per_row = x->n_dims == 3 ? x->dim[1] : 1;
-    if (format == 0) {
+    if (format == X_F32) {
         int64_t stride = x->n_dims == 3 ? x->stride[1] : x->stride[0];
         return (x_rows){(const unsigned char *)cpu_row(b, x, 0), stride * (int64_t)sizeof(float)};
     }
     int n = cpu_rows(b, x) * (int)per_row;
-    quantize_job job = {b, x, format, per_row, k};
-    cpu_for(b, n, n * k * 2, quantize_one, &job);
-    return (x_rows){b->x_packed[format - 1], b->x_packed_row[format - 1]};
+    convert_job job = {b, x, format, per_row, k};
+    cpu_for(b, n, n * k * 2, convert_one, &job);
+    return (x_rows){b->x_packed[format], b->sizes.x_row[format]};
 }
 
 // acc = the sums of a tile over all of k: `pieces` equal parts, each by the kernel from zero, added in a binary tree. `acc` is a
@@ -95,7 +92,7 @@ typedef struct linear_job {
     const op *o;
     const cpu_weight *w;
     const float *bias;
-    x_rows x[3]; // by format
+    x_rows x[X_FORMAT_COUNT];
     int n_rows, panels_per_task;
     int first_task[WEIGHT_MAX_PARTS + 1]; // tasks of segment s: [first_task[s], first_task[s + 1])
 } linear_job;
@@ -122,7 +119,7 @@ static void linear_task(void *ctx, int task, int thread) {
     int n_panels = (int)(s->n_panels - panel < j->panels_per_task ? s->n_panels - panel : j->panels_per_task);
     int64_t n = n_panels * PANEL;
     if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
-    const x_rows *x = &j->x[x_format(s->type)];
+    const x_rows *x = &j->x[j->b->k.x_format[s->type]];
     float *acc = thread_acc(j->b, thread);
     for (int row = 0; row < j->n_rows; row += ROW_TILE) {
         int n_rows = j->n_rows - row < ROW_TILE ? j->n_rows - row : ROW_TILE;
@@ -151,7 +148,7 @@ void cpu_linear(cpu_backend *b, const op *o) {
     if (o->in[2].where != STORAGE_NONE) j.bias = b->weights[o->in[2].id].vector;
     int64_t total = 0;
     for (int s = 0; s < w->n_segments; s++) {
-        int f = x_format(w->segment[s].type);
+        x_format f = b->k.x_format[w->segment[s].type];
         if (!j.x[f].data) j.x[f] = prepare_x(b, &o->in[0], f);
         total += w->segment[s].n_panels;
     }
@@ -192,12 +189,13 @@ static void expert_segment(const expert_job *j, const cpu_segment *s, int expert
     int64_t n = n_panels * PANEL;
     if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
     const unsigned char *w = s->panels + (expert * s->n_panels + panel) * s->panel_bytes;
-    int64_t bytes = pack_x_row_bytes(s->type, l->w->k);
+    x_format format = l->b->k.x_format[s->type];
+    int64_t bytes = x_row_bytes(format, l->w->k);
     float *acc = thread_acc(l->b, thread);
     const tensor *out = &l->o->out[0];
     for (int at = j->first[expert]; at < j->first[expert + 1]; at += ROW_TILE) {
         int n_rows = j->first[expert + 1] - at < ROW_TILE ? j->first[expert + 1] - at : ROW_TILE;
-        x_rows x = expert_x(j, &l->x[x_format(s->type)], bytes, at, n_rows, thread);
+        x_rows x = expert_x(j, &l->x[format], bytes, at, n_rows, thread);
         matmul_tile t = {.acc_stride = n_panels * PANEL,
                          .w = w,
                          .panel_stride = s->panel_bytes,
@@ -253,7 +251,7 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;
     for (int s = 0; s < w->n_segments; s++) {
-        int f = x_format(w->segment[s].type);
+        x_format f = b->k.x_format[w->segment[s].type];
         if (!j.linear.x[f].data) j.linear.x[f] = prepare_x(b, &o->in[0], f);
         j.panels += w->segment[s].n_panels;
     }

@@ -16,5 +16,14 @@ void cpu_kernels_init(cpu_kernels *k, cpu_level level) {
         kernels_float_avx512(k);
         kernels_quant_avx512(k);
     }
+    if (level >= CPU_LEVEL_AVX512VNNI) kernels_quant_avx512vnni(k);
+    if (level >= CPU_LEVEL_AVX512BF16) kernels_float_avx512bf16(k);
+#elif defined(__aarch64__)
+    if (level >= CPU_LEVEL_NEON) {
+        kernels_float_neon(k);
+        kernels_quant_neon(k);
+    }
+    if (level >= CPU_LEVEL_DOTPROD) kernels_quant_dotprod(k);
+    if (level >= CPU_LEVEL_I8MM) kernels_quant_i8mm(k);
 #endif
 }

@@ -22,6 +22,15 @@ enum {
     KV_PIECE = 256, // positions per attention piece
 };
 
+// The forms in which tiles want the rows of x.
+typedef enum x_format {
+    X_F32,      // as they are
+    X_BLOCK32,  // quantize_row32
+    X_BLOCK256, // quantize_row256
+    X_BF16,     // round_row_bf16
+    X_FORMAT_COUNT
+} x_format;
+
 // A tile of y = x W^T: acc[r * acc_stride + 16 * p + j] continues its sum over k in [k0, k1) for rows r < n_rows and panels
 // p < n_panels. k0 and k1 are multiples of the type's block (float types: of 2, or k1 = K). Callers zero acc before the first
 // piece of k; continuing a sum through memory changes no bit, so any split of k by callers is exact.
@@ -30,7 +39,7 @@ typedef struct matmul_tile {
     int64_t acc_stride;   // floats
     const void *w;        // panel 0, at k = 0, in the packed layout of the type
     int64_t panel_stride; // bytes from panel to panel
-    const void *x;        // row 0, at k = 0: float for float weights, else rows made by quantize_row
+    const void *x;        // row 0, at k = 0, in the form that cpu_kernels.x_format names for the type
     int64_t x_stride;     // bytes from row to row
     int64_t k0, k1;
     int n_rows, n_panels; // any positive number
@@ -59,13 +68,17 @@ int64_t kv_value_row_bytes(dtype type, int64_t d);
 typedef struct cpu_kernels {
     cpu_level level; // the one asked for
 
-    // Matrix tiles by weight type: F32, F16, BF16: acc = fma(w, x, acc), k ascending. Block types: see quant_panels.h.
+    // Matrix tiles by weight type. Float types by X_F32: acc = fma(w, x, acc), k ascending. Block types: see quant_panels.h.
+    // BF16 by X_BF16: pairs of k ascending, each by the instruction vdpbf16ps (docs/exactness.md), a missing last number being 0.
     matmul_tile_fn *tile[DTYPE_COUNT];
+    x_format x_format[DTYPE_COUNT]; // what tile[] wants; block types always the same
     // Activations for block types, n a multiple of the block: q8 blocks of 32 (quant_block32) or 256 (quant_block256).
     // d = absmax / 127; q = round to nearest even of x * (127 / absmax), 0 if absmax is 0. A row block with a non-finite value
     // gets d = NaN and q = 0, so that the fault reaches the result.
     void (*quantize_row32)(void *dst, const float *x, int64_t n);
     void (*quantize_row256)(void *dst, const float *x, int64_t n);
+    // n numbers rounded to BF16 (nearest even); an odd n gets a zero behind it.
+    void (*round_row_bf16)(void *dst, const float *x, int64_t n);
 
     // y[i] = (x[i] * r) * w[i], r = 1 / sqrt(sum of squares / n + eps); y may be x. Returns false when r is not a finite
     // positive number (a NaN, an infinity or an overflow in x); y is then unspecified.
@@ -99,5 +112,11 @@ void kernels_float_avx2(cpu_kernels *k);
 void kernels_quant_avx2(cpu_kernels *k);
 void kernels_float_avx512(cpu_kernels *k);
 void kernels_quant_avx512(cpu_kernels *k);
+void kernels_quant_avx512vnni(cpu_kernels *k);
+void kernels_float_avx512bf16(cpu_kernels *k);
+void kernels_float_neon(cpu_kernels *k);
+void kernels_quant_neon(cpu_kernels *k);
+void kernels_quant_dotprod(cpu_kernels *k);
+void kernels_quant_i8mm(cpu_kernels *k);
 
 #endif

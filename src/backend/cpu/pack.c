@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/quant_panels.h"
 
 static bool is_float(dtype type) { return type == DTYPE_F32 || type == DTYPE_F16 || type == DTYPE_BF16; }
 
@@ -60,4 +60,11 @@ void unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k) {
     }
 }
 
-int64_t pack_x_row_bytes(dtype type, int64_t k) { return is_float(type) ? 4 * k : quant_x_row_bytes(type, k); }
+int64_t x_row_bytes(x_format format, int64_t k) {
+    switch (format) {
+    case X_BLOCK32: return k / 32 * (int64_t)sizeof(quant_block32);
+    case X_BLOCK256: return k / 256 * (int64_t)sizeof(quant_block256);
+    case X_BF16: return (k + 1) / 2 * 4;
+    default: return 4 * k;
+    }
+}

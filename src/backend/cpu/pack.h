@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "backend/cpu/kernels.h"
 #include "tensor/dtype.h"
 
 // Bytes of one panel (16 rows of k numbers); a multiple of 64. k must be a multiple of the type's block.
@@ -25,9 +26,8 @@ void unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k);
 int64_t quant_panel_bytes(dtype type, int64_t k);
 void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k);
 void quant_unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k);
-int64_t quant_x_row_bytes(dtype type, int64_t k);
 
-// Bytes of an activation row of k numbers as the type's tile wants it: 4k for float types, quantised blocks otherwise.
-int64_t pack_x_row_bytes(dtype type, int64_t k);
+// Bytes of an activation row of k numbers in a format (block formats: a multiple of the block).
+int64_t x_row_bytes(x_format format, int64_t k);
 
 #endif

@@ -171,11 +171,6 @@ int64_t quant_panel_bytes(dtype type, int64_t k) {
     return (k / f.block * quant_block_bytes(f) + 63) / 64 * 64;
 }
 
-int64_t quant_x_row_bytes(dtype type, int64_t k) {
-    return quant_format_of(type).block == 32 ? k / 32 * (int64_t)sizeof(quant_block32)
-                                             : k / 256 * (int64_t)sizeof(quant_block256);
-}
-
 static const source_layout *source_layout_of(dtype type) {
     static const source_layout table[DTYPE_COUNT] = {
 #define SOURCE_ROW(name, ...) [DTYPE_##name] = {__VA_ARGS__},

@@ -124,7 +124,4 @@ static inline int quant_weight(quant_format f, uint8_t code) {
     return f.is_signed ? (int8_t)code : code - f.offset;
 }
 
-// Bytes of an activation row of k numbers quantised for the type.
-int64_t quant_x_row_bytes(dtype type, int64_t k);
-
 #endif

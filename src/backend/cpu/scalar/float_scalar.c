@@ -40,6 +40,12 @@ static void tile_f32(const matmul_tile *t) { tile_any(t, load_f32, place_plain);
 static void tile_f16(const matmul_tile *t) { tile_any(t, load_f16, place_plain); }
 static void tile_bf16(const matmul_tile *t) { tile_any(t, load_bf16, place_pairs); }
 
+static void round_row_bf16(void *dst, const float *x, int64_t n) {
+    uint16_t *to = dst;
+    for (int64_t i = 0; i < n; i++) to[i] = bf16_from_f32(x[i]);
+    if (n % 2) to[n] = 0;
+}
+
 // ---- row operations ----
 
 // The sum of the 16 virtual lanes: halves of 8, 4, 2, 1. Overwrites lane[].
@@ -189,6 +195,8 @@ void kernels_float_scalar(cpu_kernels *k) {
     k->tile[DTYPE_F32] = tile_f32;
     k->tile[DTYPE_F16] = tile_f16;
     k->tile[DTYPE_BF16] = tile_bf16;
+    k->x_format[DTYPE_F32] = k->x_format[DTYPE_F16] = k->x_format[DTYPE_BF16] = X_F32;
+    k->round_row_bf16 = round_row_bf16;
     k->rms_norm = rms_norm;
     k->add = add;
     k->swiglu = swiglu;

@@ -91,7 +91,9 @@ QUANT_FORMAT_LIST(TILE)
 #undef TILE
 
 void kernels_quant_scalar(cpu_kernels *k) {
-#define TILE(name, ...) k->tile[DTYPE_##name] = tile_##name;
+#define TILE(name, block, ...) \
+    k->tile[DTYPE_##name] = tile_##name; \
+    k->x_format[DTYPE_##name] = (block) == 32 ? X_BLOCK32 : X_BLOCK256;
     QUANT_FORMAT_LIST(TILE)
 #undef TILE
     k->quantize_row32 = quantize_row32;

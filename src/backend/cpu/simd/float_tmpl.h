@@ -5,19 +5,8 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/kv_store.h"
 
-// Unrolls the loop that follows; its bounds must be constants.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 #include "backend/cpu/simd/rows_tmpl.h"
-
-// Where a matrix block prefetches weights: bytes ahead of those it reads, and how far that moves with each pair of k.
-typedef struct tile_ahead {
-    int64_t distance, step;
-} tile_ahead;
+#include "backend/cpu/simd/tile.h"
 
 #define TILE(name) f32_##name
 #define TILE_EVEN(w) v16_load((const float *)(w))
@@ -110,6 +99,11 @@ V16_INLINE v16 key_q8_0(const char *panel, int64_t d, int64_t j) {
 KV_STORES(f16)
 KV_STORES(bf16)
 
+static void round_row_bf16(void *dst, const float *x, int64_t n) {
+    store_value_bf16(dst, x, n);
+    if (n % 2) ((uint16_t *)dst)[n] = 0;
+}
+
 static void fill_table(cpu_kernels *k) {
     static const attention_kernels f32 = {f32_scores, f32_values, kv_store_key_f32, kv_store_value_f32};
     static const attention_kernels f16 = {f16_scores, f16_values, store_key_f16, store_value_f16};
@@ -118,6 +112,7 @@ static void fill_table(cpu_kernels *k) {
     k->tile[DTYPE_F32] = f32_tile;
     k->tile[DTYPE_F16] = f16_tile;
     k->tile[DTYPE_BF16] = bf16_tile;
+    k->round_row_bf16 = round_row_bf16;
     k->rms_norm = rms_norm;
     k->add = add;
     k->swiglu = swiglu;

@@ -22,11 +22,11 @@ INLINE vi vi_add16(vi a, vi b) { return _mm256_add_epi16(a, b); }
 INLINE vi vi_add32(vi a, vi b) { return _mm256_add_epi32(a, b); }
 INLINE vi vi_sub32(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 INLINE vi vi_mul32(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
-INLINE vi vi_maddubs(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
 INLINE vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
-INLINE vi vi_abs8(vi a) { return _mm256_abs_epi8(a); }
-// x where w > 0, -x where w < 0, 0 where w is 0
-INLINE vi vi_flip8(vi x, vi w) { return _mm256_sign_epi8(x, w); }
+INLINE vi vi_pairs(vi w, vi x) { return _mm256_maddubs_epi16(w, x); }
+INLINE vi vi_pairs_signed(vi w, vi x) { // |w| times x with the sign of w
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+}
 INLINE vi vi_lookup(const int8_t table[16], vi index) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)), index);
 }

@@ -17,21 +17,24 @@ INLINE vi vi_set32(int v) { return _mm512_set1_epi32(v); }
 INLINE vi vi_set16(int v) { return _mm512_set1_epi16((short)v); }
 INLINE vi vi_set8(int v) { return _mm512_set1_epi8((char)v); }
 INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 INLINE vi vi_and_or(vi a, vi mask, vi c) { return _mm512_ternarylogic_epi32(a, mask, c, 0xea); } // (a & mask) | c
 INLINE vi vi_add16(vi a, vi b) { return _mm512_add_epi16(a, b); }
 INLINE vi vi_add32(vi a, vi b) { return _mm512_add_epi32(a, b); }
 INLINE vi vi_sub32(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 INLINE vi vi_mul32(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
-INLINE vi vi_maddubs(vi u, vi s) { return _mm512_maddubs_epi16(u, s); }
 INLINE vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
-INLINE vi vi_abs8(vi a) { return _mm512_abs_epi8(a); }
-// x where w >= 0, -x where w < 0
-INLINE vi vi_flip8(vi x, vi w) { return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), vi_zero(), x); }
+INLINE vi vi_pairs(vi w, vi x) { return _mm512_maddubs_epi16(w, x); }
+INLINE vi vi_pairs_signed(vi w, vi x) { // |w| times x where w >= 0, -x where w < 0
+    const vi flipped = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    return _mm512_maddubs_epi16(_mm512_abs_epi8(w), flipped);
+}
 INLINE vi vi_lookup(const int8_t table[16], vi index) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table)), index);
 }
 #define VI_SRL16(v, n) _mm512_srli_epi16(v, n)
 #define VI_SLL16(v, n) _mm512_slli_epi16(v, n)
+#define VI_SRA32(v, n) _mm512_srai_epi32(v, n)
 
 // Signed byte j of p twice, as the two 16-bit halves of lane j.
 INLINE vi vi_twice(const void *p) {

@@ -1,9 +1,8 @@
 // The block-quantised kernels of one instruction set: include after its int_*.h, in one file per level. The quant_format and the
 // number of rows and panels are constants of each instance, so that one text serves all types.
 //
-// One vector lane is one output: 4 weights of k (bytes) meet 4 activations broadcast to all lanes. vpmaddubsw adds two products in
-// 16 bits; it and the sums of it below never exceed 32767 (chain_length), so nothing saturates and every integer is exact.
-// vpmaddwd with (scale, scale) then widens, adds the two halves and applies the sub-block's scale in one step.
+// One vector lane is one output: 4 weights of k (bytes) meet 4 activations broadcast to all lanes. How they are multiplied is the
+// level's choice (QUANT_DOT: dot_pairs_tmpl.h, dot_quads_tmpl.h, dot_matrix_tmpl.h); every integer is exact, so no choice changes a bit.
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/quant_panels.h"
 
@@ -15,22 +14,12 @@
 #endif
 
 enum {
-    UNITS = PANEL / LANES, // vectors per panel
-    GROUPS = 8,            // of 4 k in a chunk
-    TILE_ROWS = 8,         // rows per unpacked group of weights
-    DECODE_UNITS = 2,      // vectors of outputs at a time for one row
+    UNITS = PANEL / LANES,                // vectors per panel
+    GROUPS = 8,                           // of 4 k in a chunk
+    TILE_ROWS = 8,                        // rows per unpacked group of weights
+    DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time for one row
     PREFETCH = 2048, // bytes ahead in a panel: measured; one row from memory streams up to half faster than without
 };
-
-// Products of two sums of vpmaddubsw (2 * 127 * code) that fit in 16 bits. A signed byte: 2 * 127 * 128 fits once.
-INLINE int chain_length(quant_format f) {
-    if (f.is_signed) return 1;
-    const int n = 32767 / (2 * 127 * ((1 << (f.low_bits + f.high_bits)) - 1));
-    return n < GROUPS ? n : GROUPS;
-}
-
-// Groups unpacked at once: a sub-block's, and no more than registers hold.
-INLINE int step_groups(quant_format f) { return f.is_signed || f.n_sub == 16 ? 4 : GROUPS; }
 
 // 16-bit lanes shifted right by n, or left by -n; n is a constant of the instance.
 INLINE vi shift_right(vi v, int n) {
@@ -59,33 +48,28 @@ INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at, vi under) {
     return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
 }
 
-// Weights of one group: unsigned codes, or signed bytes as magnitude and (in `sign`) themselves.
-typedef struct group {
-    vi w, sign;
-} group;
+// One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
+typedef struct block_rows {
+    const uint8_t *w;
+    int lane, n_rows;
+    const char *x;
+    int64_t x_stride;
+} block_rows;
 
-INLINE group unpack_group(quant_format f, const uint8_t *chunk, int g) {
-    vi w = plane_group(chunk, f.low_bits, g, 0, vi_zero());
-    if (f.high_bits) w = plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits, w);
-    if (f.is_table) w = vi_lookup(iq4_table, w);
-    return f.is_signed ? (group){vi_abs8(w), w} : (group){w, w};
+// The 4 activations `at` bytes into a block of row r, to every lane.
+INLINE vi x_group(block_rows b, int r, int64_t at) {
+    int32_t four;
+    memcpy(&four, b.x + r * b.x_stride + at, 4);
+    return vi_set32(four);
 }
 
-// The dot step: 4 k, two 16-bit sums per output.
-INLINE vi dot4(quant_format f, group w, vi x) { return vi_maddubs(w.w, f.is_signed ? vi_flip8(x, w.sign) : x); }
+#include QUANT_DOT
 
-// sum + scale * (weights . x) over the groups of one step; scale holds each output's scale in both halves of its lane.
-INLINE vi dot_step(quant_format f, vi sum, const group *w, const int8_t *x, vi scale) {
-    const int chain = chain_length(f), n = step_groups(f);
-    vi s = vi_zero();
-    UNROLL for (int g = 0; g < n; g++) {
-        int32_t four;
-        memcpy(&four, x + 4 * g, 4);
-        const vi product = dot4(f, w[g], vi_set32(four));
-        s = g % chain == 0 ? product : vi_add16(s, product);
-        if (g % chain == chain - 1 || g == n - 1) sum = vi_add32(sum, vi_madd16(s, scale));
-    }
-    return sum;
+// The operands of one group: 4 weights of k for each output.
+INLINE vi unpack_group(quant_format f, const uint8_t *chunk, int g) {
+    vi code = plane_group(chunk, f.low_bits, g, 0, vi_zero());
+    if (f.high_bits) code = plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits, code);
+    return operand(f, code);
 }
 
 // Sub-scales of one chunk as pairs: of its first and second half, and what the sums of x are multiplied with: the minimums, or
@@ -99,7 +83,7 @@ INLINE chunk_scales read_scales(quant_format f, const uint8_t *block, int lane, 
     const int at = 16 * c + lane;
     if (f.n_sub == 8) {
         out.half[0] = out.half[1] = vi_twice(block + quant_scales_at(f) + at);
-        if (f.min == QUANT_MIN_BYTES) out.sums = vi_twice(block + quant_mins_at(f) + at);
+        out.sums = f.min == QUANT_MIN_BYTES ? vi_twice(block + quant_mins_at(f) + at) : out.half[0];
     } else if (f.n_sub == 16) {
         const uint8_t *p = block + quant_scales_at(f) + 16 * c + at;
         const vi a = vi_twice(p), b = vi_twice(p + 16), nibble = vi_set16(15);
@@ -112,15 +96,7 @@ INLINE chunk_scales read_scales(quant_format f, const uint8_t *block, int lane, 
     return out;
 }
 
-INLINE bool has_sums(quant_format f) { return f.n_sub && (f.min != QUANT_MIN_NONE || f.offset); }
-
-// One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
-typedef struct block_rows {
-    const uint8_t *w;
-    int lane, n_rows;
-    const char *x;
-    int64_t x_stride;
-} block_rows;
+INLINE bool has_sums(quant_format f) { return f.n_sub && (f.min != QUANT_MIN_NONE || operand_offset(f)); }
 
 // One chunk of 32 k: sums of products in isum, of sub-scales or minimums times sums of x in msum.
 INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
@@ -129,12 +105,9 @@ INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
     const chunk_scales scales = read_scales(f, b.w, b.lane, c);
     const int n = step_groups(f);
     UNROLL for (int g0 = 0; g0 < GROUPS; g0 += n) {
-        group w[GROUPS];
+        vi w[GROUPS];
         UNROLL for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
-        UNROLL for (int r = 0; r < b.n_rows; r++) {
-            const int8_t *q = (const int8_t *)(b.x + r * b.x_stride + q_at + 4 * g0);
-            isum[r] = dot_step(f, isum[r], w, q, scales.half[g0 / 4]);
-        }
+        step_rows(f, b, isum, w, q_at + 4 * g0, scales.half[g0 / 4]);
     }
     if (!has_sums(f)) return;
     UNROLL for (int r = 0; r < b.n_rows; r++) {
@@ -148,18 +121,17 @@ INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
 // acc[r] continued over the block.
 INLINE void add_block(quant_format f, block_rows b, vf *acc) {
     vi isum[TILE_ROWS], msum[TILE_ROWS];
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
-        isum[r] = f.block == 32 && f.offset ? vi_set32(-f.offset * x32->sum) : vi_zero();
-        msum[r] = vi_zero();
-    }
+    const int offset = operand_offset(f);
+    UNROLL for (int r = 0; r < b.n_rows; r++) isum[r] = msum[r] = vi_zero();
     for (int c = 0; c < f.block / QUANT_CHUNK; c++) add_chunk(f, b, c, isum, msum);
+    finish_rows(isum, b.n_rows);
     const vf d = vf_load_f16(b.w + 2 * b.lane);
     const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(b.w + 32 + 2 * b.lane);
     UNROLL for (int r = 0; r < b.n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
         const vf dx = vf_set(x32->d); // d comes first in both kinds of block
-        if (f.n_sub && f.offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(f.offset)));
+        if (f.block == 32 && offset) isum[r] = vi_sub32(isum[r], vi_set32(offset * x32->sum));
+        if (f.n_sub && offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(offset)));
         acc[r] = vf_fma(vf_from_vi(isum[r]), vf_mul(d, dx), acc[r]);
         if (f.min == QUANT_MIN_ADDED) acc[r] = vf_fma(m, vf_set(x32->d * (float)x32->sum), acc[r]);
         if (f.n_sub && f.min != QUANT_MIN_NONE) acc[r] = vf_fnma(vf_from_vi(msum[r]), vf_mul(m, dx), acc[r]);

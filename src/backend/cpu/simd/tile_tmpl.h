@@ -1,6 +1,8 @@
 // The matrix tile of one float weight type. Before each inclusion define
 //   TILE(name)        the name of a function of this type
 //   TILE_EVEN(w)      the v16 of the weights at w, k even; TILE_ODD(w): those of the next k
+//                     or instead of both, where x has 2 bytes per number and the panel a zero behind an odd k,
+//   TILE_DOT(acc, w, x)  acc plus the two products of the pairs of weights at w with the pair at x
 //   TILE_PAIR_BYTES   bytes of two steps of k in a panel
 // and, once for the level,
 //   TILE_SHAPES(X)    X(rows, panels): for each number of rows, from 1 to TILE_MAX_ROWS, the panels computed with it
@@ -9,6 +11,12 @@
 //   TILE_GROUP_K      and pieces of k of this size (even), which fit the first-level cache
 //   TILE_AHEAD        bytes from the weights being read to those being prefetched
 //
+#ifdef TILE_DOT
+#define TILE_X_BYTES 2
+#else
+#define TILE_X_BYTES 4
+#endif
+
 // A block of n_r rows and n_p panels keeps its n_r * n_p accumulators in registers over the whole of [k0, k1). Each is a chain
 // of fma in ascending k whatever the block's shape, so shapes are chosen for speed alone.
 
@@ -19,16 +27,22 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     float *out = t->acc + row * t->acc_stride + PANEL * panel;
     const char *w = (const char *)t->w + panel * panel_stride + t->k0 / 2 * TILE_PAIR_BYTES,
                *prefetched = w + ahead.distance;
-    const char *x = (const char *)t->x + row * x_stride + 4 * t->k0;
+    const char *x = (const char *)t->x + row * x_stride + TILE_X_BYTES * t->k0;
     UNROLL for (int r = 0; r < n_r; r++) {
         UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_load(out + r * t->acc_stride + PANEL * p);
     }
     for (int64_t left = t->k1 - t->k0; left > 0; left -= 2) {
-        v16 weights[TILE_MAX_PANELS];
         UNROLL for (int p = 0; p < n_p; p++) {
-            weights[p] = TILE_EVEN(w + p * panel_stride);
             for (int b = 0; b < TILE_PAIR_BYTES; b += 64) __builtin_prefetch(prefetched + p * panel_stride + b);
         }
+#ifdef TILE_DOT
+        UNROLL for (int p = 0; p < n_p; p++) {
+            UNROLL for (int r = 0; r < n_r; r++) acc[r][p] =
+                TILE_DOT(acc[r][p], w + p * panel_stride, x + r * x_stride);
+        }
+#else
+        v16 weights[TILE_MAX_PANELS];
+        UNROLL for (int p = 0; p < n_p; p++) weights[p] = TILE_EVEN(w + p * panel_stride);
         UNROLL for (int r = 0; r < n_r; r++) {
             v16 xr = v16_set(*(const float *)(x + r * x_stride));
             UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
@@ -39,9 +53,10 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
             v16 xr = v16_set(*(const float *)(x + r * x_stride + 4));
             UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
         }
+#endif
         w += TILE_PAIR_BYTES;
         prefetched += ahead.step;
-        x += 8;
+        x += 2 * TILE_X_BYTES;
     }
     UNROLL for (int r = 0; r < n_r; r++) {
         UNROLL for (int p = 0; p < n_p; p++) v16_store(out + r * t->acc_stride + PANEL * p, acc[r][p]);
@@ -96,4 +111,6 @@ static void TILE(tile)(const matmul_tile *t) {
 #undef TILE
 #undef TILE_EVEN
 #undef TILE_ODD
+#undef TILE_DOT
+#undef TILE_X_BYTES
 #undef TILE_PAIR_BYTES

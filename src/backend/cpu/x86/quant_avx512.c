@@ -4,6 +4,7 @@
 
 #include "backend/cpu/simd/int_avx512.h"
 
+#define QUANT_DOT "backend/cpu/simd/dot_pairs_tmpl.h"
 #include "backend/cpu/simd/quant_tmpl.h"
 
 void kernels_quant_avx512(cpu_kernels *k) { fill_table(k); }
