@@ -3,6 +3,7 @@
 #   make                 the program, libtally.a, libtally.so
 #   make test            builds and runs every test (what scripts/test.sh does)
 #   make check-arm       tests the AArch64 kernels under qemu
+#   make check-simde     tests the x86 kernels of every level over emulated instructions
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
 #   make install         into PREFIX (/usr/local); DESTDIR for packagers

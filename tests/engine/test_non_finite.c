@@ -33,7 +33,13 @@ static tally_model *open_for_planting(const char *path) {
 static test_engine open_engine(tally_model *m, bool fuse) {
     test_engine e = {.model = m};
     tally_error err;
-    tally_engine_options o = {.threads = 2, .context = CONTEXT, .cache_positions = 1024, .no_mmap = true, .no_fuse = !fuse, .cache_k = "f16", .cache_v = "f16"};
+    tally_engine_options o = {.threads = 2,
+                              .context = CONTEXT,
+                              .cache_positions = 1024,
+                              .no_mmap = true,
+                              .no_fuse = !fuse,
+                              .cache_k = "f16",
+                              .cache_v = "f16"};
     if (tally_engine_open(&e.engine, m, &o, &err)) fail_msg("%s", err.text);
     return e;
 }
@@ -71,7 +77,8 @@ static void expect_error(tally_generation *g, const char *where, int position, c
     }
     assert_int_equal(n, 0);
     assert_string_equal(tally_generation_finish_reason(g), "error");
-    if (!strstr(err.text, where) || !strstr(err.text, position_text)) fail_msg("%s: '%s' should name %s and %s", what, err.text, where, position_text);
+    if (!strstr(err.text, where) || !strstr(err.text, position_text))
+        fail_msg("%s: '%s' should name %s and %s", what, err.text, where, position_text);
 }
 
 static tally_generation *begin(tally_engine *e, const int32_t *ids, int n, int max_tokens) {
@@ -141,8 +148,9 @@ static const char *model_path(const char *name) {
     return path;
 }
 
-static const char *const DENSE[] = {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-                                    "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", NULL};
+static const char *const DENSE[] = {
+    "input_layernorm",          "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+    "post_attention_layernorm", "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",    NULL};
 
 static void test_llama_f32(void **state) {
     (void)state;
@@ -155,7 +163,8 @@ static void test_llama_f32(void **state) {
 
 static void test_qwen3_norms_bf16(void **state) {
     (void)state;
-    static const char *const norms[] = {"self_attn.q_norm", "self_attn.k_norm", "self_attn.o_proj", "mlp.down_proj", NULL};
+    static const char *const norms[] = {"self_attn.q_norm", "self_attn.k_norm", "self_attn.o_proj", "mlp.down_proj",
+                                        NULL};
     tiny_model m = tiny_model_read("qwen3-gqa4");
     const char *path = model_path("qwen3");
     tiny_model_write_folder(&m, path, DTYPE_BF16, 1);
@@ -167,7 +176,8 @@ static void check_quantised(dtype type) {
     const char *path = model_path("quantised.gguf");
     tiny_random_gguf(path, type, false, 3);
     for (int layer = 0; layer < 2; layer++) {
-        static const char *const some[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj"};
+        static const char *const some[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                           "self_attn.o_proj", "mlp.up_proj",      "mlp.down_proj"};
         for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
             char name[128], where[32];
             snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, some[i]);
@@ -281,7 +291,8 @@ static void check_neighbours(dtype type, bool moe, int step_rows) {
     memcpy(bad, good[0], sizeof bad);
     bad[70] = BAD;
     tally_logit_bias no_bad = {BAD, -INFINITY};
-    tally_engine_options o = {.threads = 2, .context = 128, .cache_positions = 512, .no_mmap = true, .step_rows = step_rows};
+    tally_engine_options o = {
+        .threads = 2, .context = 128, .cache_positions = 512, .no_mmap = true, .step_rows = step_rows};
     outcome want[GOOD];
     for (int planted = 0; planted < 2; planted++) {
         tally_model *m = open_for_planting(path);
@@ -293,7 +304,11 @@ static void check_neighbours(dtype type, bool moe, int step_rows) {
             tally_generation *g[GOOD], *b = NULL;
             for (int i = 0; i < GOOD; i++) {
                 if (planted && i == round) b = begin(e.engine, bad, 100, 5);
-                tally_request r = {.ids = good[i], .n_ids = 60 + 17 * i, .max_tokens = 20, .ignore_eos = true, .logprobs = 1,
+                tally_request r = {.ids = good[i],
+                                   .n_ids = 60 + 17 * i,
+                                   .max_tokens = 20,
+                                   .ignore_eos = true,
+                                   .logprobs = 1,
                                    .sampling = {.logit_bias = &no_bad, .n_logit_bias = 1}};
                 assert_int_equal(tally_generate(e.engine, &r, &g[i], &err), 0);
             }
@@ -360,9 +375,10 @@ static void test_met_while_decoding(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_f32), cmocka_unit_test(test_qwen3_norms_bf16), cmocka_unit_test(test_quantised_scales),
-        cmocka_unit_test(test_head),      cmocka_unit_test(test_experts),          cmocka_unit_test(test_cache_overflow),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_met_while_decoding),
+        cmocka_unit_test(test_llama_f32),        cmocka_unit_test(test_qwen3_norms_bf16),
+        cmocka_unit_test(test_quantised_scales), cmocka_unit_test(test_head),
+        cmocka_unit_test(test_experts),          cmocka_unit_test(test_cache_overflow),
+        cmocka_unit_test(test_neighbours),       cmocka_unit_test(test_met_while_decoding),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -221,6 +221,8 @@ static void test_options(void **state) {
     f.options = (tally_plan_options){.device = f.device, .prompt = 8192, .type = "q8_0"};
     p = plan(f.folder.path, &f.options);
     near("long prompt", "context", at(p, "context"), 8192, 0);
+    near("q8_0", "norm", at(group(json_object_get(p, "decode"), "RMS_NORM", "output_norm"), "weight_bytes"), 896 * 4,
+         0);
     near("q8_0", "bits", at(p, "weights_bytes") * 8 / at(p, "n_params"), 8.5, 0.01);
     json_decref(p);
     f.options.type = "q4_k"; // 896 inputs are no multiple of 256: those go to Q5_0, the others (ffn_down) stay
@@ -323,6 +325,11 @@ static void test_gguf(void **state) {
             check_sums(dtype_get(types[i])->name, json_object_get(own, "decode"));
             assert_string_equal(json_string_value(json_object_get(own, "cache_k")),
                                 types[i] == DTYPE_F32 ? "F32" : "F16");
+            f.options.type = dtype_get(types[i])->name; // files of plain 16-bit types have F32 vectors in GGUF
+            json_t *same = plan(path, &f.options);
+            if (types[i] != DTYPE_BF16)
+                near(f.options.type, "assumed", at(same, "weights_bytes"), at(own, "weights_bytes"), 0);
+            json_decref(same);
             f.options.type = "q5_0";
             json_t *assumed = plan(path, &f.options);
             assert_string_equal(json_string_value(json_object_get(assumed, "weights")), "Q5_0");

@@ -35,11 +35,18 @@ static void bench_init(bench *b) {
     op_list_init(&b->g, &b->memory, &b->weights, &b->err);
 }
 
-static int add_weight(bench *b, const char *label, weight_role role, int64_t n_experts, int64_t n, int64_t k, dtype type, const void *data) {
+static int add_weight(bench *b, const char *label, weight_role role, int64_t n_experts, int64_t n, int64_t k,
+                      dtype type, const void *data) {
     const void **at = arena_alloc(&b->memory, (size_t)n_experts * sizeof *at);
     assert_non_null(at);
     for (int64_t e = 0; e < n_experts; e++) at[e] = (const char *)data + e * n * dtype_row_bytes(type, k);
-    weight w = {.label = label, .layer = -1, .role = role, .n_experts = n_experts, .n = n, .k = k, .n_parts = 1,
+    weight w = {.label = label,
+                .layer = -1,
+                .role = role,
+                .n_experts = n_experts,
+                .n = n,
+                .k = k,
+                .n_parts = 1,
                 .part = {{.type = type, .n_rows = n, .data = at}}};
     int id = weight_add(&b->weights, &w);
     assert_true(id >= 0);
@@ -54,7 +61,8 @@ static void bench_start(bench *b, int threads, cpu_level level, int max_rows) {
     assert_int_equal(plan_memory(&b->g, max_rows, max_rows, &bytes, &b->err), STATUS_OK);
     assert_int_equal(pool_create(&b->threads, threads, &b->err), STATUS_OK);
     assert_int_equal(backends_create_cpu(&b->device, b->threads, level, &b->err), STATUS_OK);
-    for (int i = 0; i < b->weights.n; i++) assert_int_equal(b->device->vt->weight_upload(b->device, &b->weights, i, &b->err), STATUS_OK);
+    for (int i = 0; i < b->weights.n; i++)
+        assert_int_equal(b->device->vt->weight_upload(b->device, &b->weights, i, &b->err), STATUS_OK);
     assert_int_equal(b->device->vt->prepare(b->device, &b->g, bytes, &cache, &limits, &b->err), STATUS_OK);
 }
 
@@ -69,7 +77,14 @@ static const float *bench_run(bench *b, const int32_t *tokens, int n) {
     static int32_t pos[128], seq[128], out_row[128], table[1];
     static const int32_t *tables[1] = {table};
     for (int i = 0; i < n; i++) pos[i] = out_row[i] = i;
-    step_inputs in = {.n_rows = n, .n_out = n, .n_seqs = 1, .token = tokens, .pos = pos, .seq = seq, .block_table = tables, .out_row = out_row};
+    step_inputs in = {.n_rows = n,
+                      .n_out = n,
+                      .n_seqs = 1,
+                      .token = tokens,
+                      .pos = pos,
+                      .seq = seq,
+                      .block_table = tables,
+                      .out_row = out_row};
     step_result r;
     assert_int_equal(b->device->vt->run(b->device, &in, &r, &b->err), STATUS_OK);
     for (int i = 0; i < n; i++) assert_int_equal(r.fault[i], STEP_OK);
@@ -79,7 +94,8 @@ static const float *bench_run(bench *b, const int32_t *tokens, int n) {
 static float *numbers(int64_t n, uint64_t seed, float scale) {
     float *v = malloc((size_t)n * sizeof *v);
     assert_non_null(v);
-    for (int64_t i = 0; i < n; i++) v[i] = ((float)(hash_mix(seed * 1000003 + (uint64_t)i) >> 40) / 8388608.0f - 1.0f) * scale;
+    for (int64_t i = 0; i < n; i++)
+        v[i] = ((float)(hash_mix(seed * 1000003 + (uint64_t)i) >> 40) / 8388608.0f - 1.0f) * scale;
     return v;
 }
 
@@ -125,8 +141,8 @@ static void moe_reference(const moe *m, int token, int used, bool normalize, dou
 }
 
 static moe moe_make(void) {
-    moe m = {numbers(TOKENS * DIM, 1, 1), numbers(EXPERTS * DIM, 2, 0.3f), numbers(EXPERTS * FFN * DIM, 3, 0.2f), numbers(EXPERTS * FFN * DIM, 4, 0.2f),
-             numbers(EXPERTS * DIM * FFN, 5, 0.2f)};
+    moe m = {numbers(TOKENS * DIM, 1, 1), numbers(EXPERTS * DIM, 2, 0.3f), numbers(EXPERTS * FFN * DIM, 3, 0.2f),
+             numbers(EXPERTS * FFN * DIM, 4, 0.2f), numbers(EXPERTS * DIM * FFN, 5, 0.2f)};
     memcpy(m.router + 6 * DIM, m.router + 2 * DIM, DIM * sizeof(float)); // experts 2 and 6 always tie
     return m;
 }
@@ -142,12 +158,16 @@ static void moe_free(moe *m) {
 static void moe_list(bench *b, const moe *m, int used, bool normalize) {
     bench_init(b);
     tensor x = op_embed(&b->g, add_weight(b, "table", WEIGHT_EMBED, 1, TOKENS, DIM, DTYPE_F32, m->table)), ids, p;
-    tensor logits = op_linear(&b->g, x, add_weight(b, "router", WEIGHT_ROUTER, 1, EXPERTS, DIM, DTYPE_F32, m->router), -1, 1);
+    tensor logits =
+        op_linear(&b->g, x, add_weight(b, "router", WEIGHT_ROUTER, 1, EXPERTS, DIM, DTYPE_F32, m->router), -1, 1);
     op_router_topk(&b->g, logits, used, normalize, &ids, &p);
-    tensor gate = op_expert_linear(&b->g, x, ids, add_weight(b, "gate", WEIGHT_EXPERTS, EXPERTS, FFN, DIM, DTYPE_F32, m->gate), 1);
-    tensor up = op_expert_linear(&b->g, x, ids, add_weight(b, "up", WEIGHT_EXPERTS, EXPERTS, FFN, DIM, DTYPE_F32, m->up), 1);
+    tensor gate = op_expert_linear(&b->g, x, ids,
+                                   add_weight(b, "gate", WEIGHT_EXPERTS, EXPERTS, FFN, DIM, DTYPE_F32, m->gate), 1);
+    tensor up =
+        op_expert_linear(&b->g, x, ids, add_weight(b, "up", WEIGHT_EXPERTS, EXPERTS, FFN, DIM, DTYPE_F32, m->up), 1);
     tensor a = op_swiglu(&b->g, gate, up);
-    tensor o = op_expert_linear(&b->g, a, ids, add_weight(b, "down", WEIGHT_EXPERTS, EXPERTS, DIM, FFN, DTYPE_F32, m->down), 1);
+    tensor o = op_expert_linear(&b->g, a, ids,
+                                add_weight(b, "down", WEIGHT_EXPERTS, EXPERTS, DIM, FFN, DTYPE_F32, m->down), 1);
     b->g.logits = op_gather_out_rows(&b->g, op_expert_combine(&b->g, o, p));
 }
 
@@ -165,14 +185,15 @@ static void check_experts(const moe *m, int used, bool normalize, int threads) {
         moe_reference(m, tokens[t], used, normalize, want);
         for (int j = 0; j < DIM; j++) {
             if (fabs((double)alone[t][j] - want[j]) > 1e-5) {
-                fail_msg("token %d, number %d: %g, the formula gives %g (%d experts, %s)", tokens[t], j, (double)alone[t][j], want[j], used,
-                         normalize ? "normalised" : "not normalised");
+                fail_msg("token %d, number %d: %g, the formula gives %g (%d experts, %s)", tokens[t], j,
+                         (double)alone[t][j], want[j], used, normalize ? "normalised" : "not normalised");
             }
         }
     }
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         const float *y = bench_run(&b, tokens, counts[c]);
-        if (memcmp(y, alone, (size_t)counts[c] * sizeof alone[0]) != 0) fail_msg("%d tokens together differ from one by one", counts[c]);
+        if (memcmp(y, alone, (size_t)counts[c] * sizeof alone[0]) != 0)
+            fail_msg("%d tokens together differ from one by one", counts[c]);
     }
     bench_deinit(&b);
 }
@@ -215,7 +236,8 @@ static void check_head(int64_t n, dtype type, int threads) {
     bench b;
     bench_init(&b);
     tensor x = op_embed(&b.g, add_weight(&b, "table", WEIGHT_EMBED, 1, HEAD_TOKENS, HEAD_K, DTYPE_F32, table));
-    b.g.logits = op_linear(&b.g, op_gather_out_rows(&b.g, x), add_weight(&b, "head", WEIGHT_LINEAR, 1, n, HEAD_K, type, stored), -1, 1);
+    b.g.logits = op_linear(&b.g, op_gather_out_rows(&b.g, x),
+                           add_weight(&b, "head", WEIGHT_LINEAR, 1, n, HEAD_K, type, stored), -1, 1);
     bench_start(&b, threads, cpu_level_best(), HEAD_TOKENS);
     static const int32_t tokens[HEAD_TOKENS] = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int rows = 1; rows <= 3; rows++) {
@@ -224,7 +246,8 @@ static void check_head(int64_t n, dtype type, int threads) {
             for (int64_t i = 0; i < n; i++) { // the order sheet: k ascending from +0
                 float acc = 0;
                 for (int j = 0; j < HEAD_K; j++) acc = fmaf(head[i * HEAD_K + j], table[r * HEAD_K + j], acc);
-                if (memcmp(&acc, &y[r * n + i], sizeof acc) != 0) fail_msg("%lld rows, token %d: row %lld differs", (long long)n, r, (long long)i);
+                if (memcmp(&acc, &y[r * n + i], sizeof acc) != 0)
+                    fail_msg("%lld rows, token %d: row %lld differs", (long long)n, r, (long long)i);
             }
         }
         if (rows > 1) assert_int_equal(sampler_argmax(y + n, (int)n), 3710);
@@ -257,16 +280,20 @@ static void test_tie_in_a_model(void **state) {
     gguf_writer w;
     gguf_writer_init(&w);
     gguf_writer_str(&w, "general.architecture", "llama");
-    static const struct { const char *key; uint32_t value; } keys[] = {
-        {"llama.block_count", 1}, {"llama.context_length", 64}, {"llama.embedding_length", D}, {"llama.feed_forward_length", D},
-        {"llama.attention.head_count", 1}, {"llama.attention.head_count_kv", 1}, {"llama.attention.key_length", D},
-        {"llama.attention.value_length", D}, {"llama.rope.dimension_count", D}};
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {
+        {"llama.block_count", 1},          {"llama.context_length", 64},        {"llama.embedding_length", D},
+        {"llama.feed_forward_length", D},  {"llama.attention.head_count", 1},   {"llama.attention.head_count_kv", 1},
+        {"llama.attention.key_length", D}, {"llama.attention.value_length", D}, {"llama.rope.dimension_count", D}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) gguf_writer_u32(&w, keys[i].key, keys[i].value);
     gguf_writer_f32(&w, "llama.attention.layer_norm_rms_epsilon", 1e-6f);
     gguf_writer_f32(&w, "llama.rope.freq_base", 10000.0f);
     gguf_writer_tensor(&w, "token_embd.weight", 0, 2, (uint64_t[]){D, V}, embed, (size_t)V * D * sizeof *embed);
     static const char *const norms[] = {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"};
-    static const char *const squares[] = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
+    static const char *const squares[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                          "ffn_gate", "ffn_up", "ffn_down"};
     char name[64];
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "%s.weight", norms[i]);
@@ -319,8 +346,8 @@ static void test_rules(void **state) {
     (void)state;
     static float data[4096];
     bench b;
-#define START                                                                                                          \
-    bench_init(&b);                                                                                                    \
+#define START \
+    bench_init(&b); \
     tensor x = op_embed(&b.g, add_weight(&b, "table", WEIGHT_EMBED, 1, 4, 16, DTYPE_F32, data));
     {
         START op_linear(&b.g, x, add_weight(&b, "narrow", WEIGHT_LINEAR, 1, 8, 12, DTYPE_F32, data), -1, 1);

@@ -57,7 +57,8 @@ static void every_model(visit_fn *visit) {
 }
 
 static float *eval_with(const char *path, bool fuse, const int32_t *ids, int n, int *n_vocab) {
-    test_engine e = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 128, .logit_rows = 32, .no_fuse = !fuse});
+    test_engine e = test_engine_open(
+        path, &(tally_engine_options){.threads = 1, .context = 128, .logit_rows = 32, .no_fuse = !fuse});
     float *logits = test_eval(&e, ids, n, 17);
     *n_vocab = tally_model_n_vocab(e.model);
     test_engine_close(&e);
@@ -67,7 +68,8 @@ static float *eval_with(const char *path, bool fuse, const int32_t *ids, int n, 
 static void same_bits(const char *path, const int32_t *ids, int n) {
     int n_vocab;
     float *plain = eval_with(path, false, ids, n, &n_vocab), *fused = eval_with(path, true, ids, n, &n_vocab);
-    if (memcmp(plain, fused, (size_t)n * (size_t)n_vocab * sizeof *plain) != 0) fail_msg("%s: the fused list gives other bits", path);
+    if (memcmp(plain, fused, (size_t)n * (size_t)n_vocab * sizeof *plain) != 0)
+        fail_msg("%s: the fused list gives other bits", path);
     free(plain);
     free(fused);
 }
@@ -147,7 +149,13 @@ static void test_plan_reads_before_write(void **state) {
     weight_set weights = {.memory = &memory};
     float table[8] = {0};
     const void *data[] = {table};
-    weight embed = {.label = "table", .layer = -1, .role = WEIGHT_EMBED, .n_experts = 1, .n = 2, .k = 4, .n_parts = 1,
+    weight embed = {.label = "table",
+                    .layer = -1,
+                    .role = WEIGHT_EMBED,
+                    .n_experts = 1,
+                    .n = 2,
+                    .k = 4,
+                    .n_parts = 1,
                     .part = {{.type = DTYPE_F32, .n_rows = 2, .data = data}}};
     int w = weight_add(&weights, &embed);
     op_list g;
@@ -172,13 +180,15 @@ static int count_ops(const op_list *g, opcode code) {
 
 static int count_labels(const op_list *g, const char *label) {
     int n = 0;
-    for (int i = 0; i < g->n_ops; i++) n += (g->ops[i].code == OP_LINEAR || g->ops[i].code == OP_EXPERT_LINEAR) && strcmp(g->ops[i].label, label) == 0;
+    for (int i = 0; i < g->n_ops; i++)
+        n += (g->ops[i].code == OP_LINEAR || g->ops[i].code == OP_EXPERT_LINEAR) && strcmp(g->ops[i].label, label) == 0;
     return n;
 }
 
 static int64_t live_numbers(const model *m) {
     int64_t n = 0;
-    for (int i = 0; i < m->weights.n; i++) n += m->weights.w[i].absorbed ? 0 : m->weights.w[i].n_experts * m->weights.w[i].n * m->weights.w[i].k;
+    for (int i = 0; i < m->weights.n; i++)
+        n += m->weights.w[i].absorbed ? 0 : m->weights.w[i].n_experts * m->weights.w[i].n * m->weights.w[i].k;
     return n;
 }
 
@@ -212,7 +222,8 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     assert_int_equal(live_numbers(&fused), live_numbers(&plain)); // nothing is there twice, nothing is lost
     for (int i = 0; i < fused.list.n_ops; i++) {
         const op *o = &fused.list.ops[i];
-        if (o->code == OP_LINEAR && o->layer >= 0 && strncmp(o->label, "attn_q+", 7) == 0) assert_int_equal(o->in[2].where == STORAGE_WEIGHT, bias);
+        if (o->code == OP_LINEAR && o->layer >= 0 && strncmp(o->label, "attn_q+", 7) == 0)
+            assert_int_equal(o->in[2].where == STORAGE_WEIGHT, bias);
         assert_int_equal(op_check(o, &fused.weights, &err), STATUS_OK);
     }
     model_deinit(&plain);
@@ -249,7 +260,8 @@ static void poisoned_equals_clean(const char *path, const int32_t *ids, int n) {
         int rows = n - at < 9 ? n - at : 9;
         if (tally_session_eval(s, ids + at, rows, rows, test_collect, got, &err)) fail_msg("%s: %s", path, err.text);
     }
-    if (memcmp(clean, got, (size_t)n * (size_t)n_vocab * sizeof *got) != 0) fail_msg("%s: stale memory changes the logits", path);
+    if (memcmp(clean, got, (size_t)n * (size_t)n_vocab * sizeof *got) != 0)
+        fail_msg("%s: stale memory changes the logits", path);
     tally_session_close(s);
     test_engine_close(&e);
     free(clean);
@@ -260,8 +272,11 @@ static void test_poison(void **state) { (void)state, every_model(poisoned_equals
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fused_equals_unfused), cmocka_unit_test(test_plans),  cmocka_unit_test(test_plan_reads_before_write),
-        cmocka_unit_test(test_records),              cmocka_unit_test(test_poison),
+        cmocka_unit_test(test_fused_equals_unfused),
+        cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_plan_reads_before_write),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_poison),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

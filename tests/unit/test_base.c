@@ -75,8 +75,10 @@ static ptrdiff_t plain_find(str s, str needle, size_t from) {
 
 static void test_str(void **state) {
     (void)state;
-    assert_true(str_starts(STR("abc"), STR("ab")) && str_starts(STR("abc"), STR("")) && !str_starts(STR("ab"), STR("abc")));
-    assert_true(str_ends(STR("abc"), STR("bc")) && str_ends(STR("abc"), STR("abc")) && !str_ends(STR("bc"), STR("abc")));
+    assert_true(str_starts(STR("abc"), STR("ab")) && str_starts(STR("abc"), STR("")) &&
+                !str_starts(STR("ab"), STR("abc")));
+    assert_true(str_ends(STR("abc"), STR("bc")) && str_ends(STR("abc"), STR("abc")) &&
+                !str_ends(STR("bc"), STR("abc")));
     assert_true(str_eq((str){NULL, 0}, STR("")) && !str_eq(STR("a"), STR("b")));
     assert_int_equal(str_find(STR("abc"), STR(""), 3), 3);
     assert_int_equal(str_find(STR("abc"), STR(""), 4), -1);
@@ -194,7 +196,7 @@ static void test_fpenv(void **state) {
         unsigned after = _mm_getcsr();
         _mm_setcsr(before);
         assert_int_equal(s, STATUS_OK);
-        assert_true(flushed); // otherwise this test shows nothing
+        assert_true(flushed);                                          // otherwise this test shows nothing
         assert_int_equal(after & ~0x3fu, FLUSH_AND_TRUNCATE & ~0x3fu); // the low bits only collect what happened
         assert_memory_equal(got, want, sizeof want);
         assert_memory_equal(&inside, want, sizeof inside);

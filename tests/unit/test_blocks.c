@@ -37,7 +37,8 @@ static void start(fixture *f) {
     error err;
     *f = (fixture){.device.base.vt = &VTABLE};
     assert_int_equal(block_pool_init(&f->pool, N_BLOCKS, &err), STATUS_OK);
-    for (int i = 0; i < N_TABLES; i++) assert_int_equal(block_table_init(&f->table[i], &f->pool, &f->device.base, MAX_POSITIONS, &err), STATUS_OK);
+    for (int i = 0; i < N_TABLES; i++)
+        assert_int_equal(block_table_init(&f->table[i], &f->pool, &f->device.base, MAX_POSITIONS, &err), STATUS_OK);
 }
 
 static void stop(fixture *f) {
@@ -189,10 +190,8 @@ static void test_random_walk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_exhaustion),
-        cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_copy_needs_a_block),
+        cmocka_unit_test(test_pool),        cmocka_unit_test(test_exhaustion),
+        cmocka_unit_test(test_fork),        cmocka_unit_test(test_copy_needs_a_block),
         cmocka_unit_test(test_random_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

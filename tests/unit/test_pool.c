@@ -14,7 +14,7 @@
 enum { MAX_N = 1000 };
 
 typedef struct round_state {
-    int times[MAX_N];   // not atomic: two threads on one index would be a race
+    int times[MAX_N]; // not atomic: two threads on one index would be a race
     int n_threads;
     atomic_int wrong_thread;
 } round_state;
@@ -30,7 +30,8 @@ static void one_round(pool *p, round_state *r, int n) {
     r->n_threads = pool_n_threads(p);
     pool_for(p, n, count, r);
     for (int i = 0; i < MAX_N; i++) {
-        if (r->times[i] != (i < n)) fail_msg("%d threads, n = %d: index %d ran %d times", r->n_threads, n, i, r->times[i]);
+        if (r->times[i] != (i < n))
+            fail_msg("%d threads, n = %d: index %d ran %d times", r->n_threads, n, i, r->times[i]);
     }
 }
 
