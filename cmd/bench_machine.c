@@ -4,8 +4,8 @@
 
 #include "base/cpuinfo.h"
 #include "cmd/bench.h"
+#include "cmd/build_commit.h"
 #include "cmd/common.h"
-#include "commit.h"
 
 static json_t *machine_json(const tally_machine *m) {
     char cpu[128];
@@ -15,7 +15,7 @@ static json_t *machine_json(const tally_machine *m) {
         json_array_append_new(levels, json_pack("{s:s, s:f, s:f, s:f}", "level", l->level, "f32_mul_add_per_s", l->f32,
                                                 "bf16_mul_add_per_s", l->bf16, "q8_mul_add_per_s", l->q8));
     }
-    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "build_commit", TALLY_COMMIT, "cpu_info",
+    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "build_commit", build_commit(), "cpu_info",
                      cpu_model_name(cpu, sizeof cpu), "n_threads", m->threads, "read_bytes_per_s", m->read_bytes_per_s,
                      "levels", levels);
 }

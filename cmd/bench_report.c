@@ -5,8 +5,8 @@
 
 #include "base/cpuinfo.h"
 #include "cmd/bench.h"
+#include "cmd/build_commit.h"
 #include "cmd/common.h"
-#include "commit.h"
 
 static double tokens_of(const bench_row *r) { return (double)(r->n_prompt + r->n_gen) * r->n_parallel; }
 
@@ -38,7 +38,7 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
         json_array_append_new(samples_ns, json_integer((json_int_t)(r->seconds[i] * 1e9)));
         json_array_append_new(samples_ts, json_real(tokens_of(r) / r->seconds[i]));
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "build_commit", TALLY_COMMIT, "build_version",
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "build_commit", build_commit(), "build_version",
                           tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", report->model,
                           "model_size", (json_int_t)report->weights, "n_batch", report->step_rows);
     json_t *numbers =
@@ -54,7 +54,7 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
 }
 
 static void print_table(const bench_report *report) {
-    printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, TALLY_COMMIT);
+    printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
     printf("| test | threads | parallel | t/s | of the bandwidth | ids | repetition |\n");
     printf("| --- | ---: | ---: | ---: | ---: | --- | --- |\n");
     for (int i = 0; i < report->n_rows; i++) {

@@ -263,7 +263,7 @@ TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings
 // What this machine can do at best, measured here and now in about a second: bytes read from memory, and multiply-adds of the tile
 // kernels on data in the first cache.
 typedef struct tally_level_speed {
-    const char *level; // as tally_cpu_level names it
+    const char *level;    // as tally_cpu_level names it
     double f32, bf16, q8; // multiply-adds per second, all threads together, by type of weight; q8: with quantised rows
 } tally_level_speed;
 typedef struct tally_machine {
