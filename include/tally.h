@@ -180,7 +180,8 @@ TALLY_API int tally_session_length(const tally_session *session);
 TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
 // Logits behind the last position, [n_vocab], borrowed until the next call on the engine. STATUS_BAD_ARGUMENT for an empty session.
 TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
-// Appends ids, at most `chunk` rows a step (0: the engine's), and hands out the logits of every appended position in order.
+// Appends ids, at most `chunk` rows a step (0, or more than the engine's logit_rows: those), and hands out the logits of every
+// appended position in order.
 typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
 TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk,
                                           tally_logits_fn *fn, void *user, tally_error *err);
