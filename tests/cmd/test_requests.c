@@ -166,6 +166,7 @@ static void test_together_equals_alone(void **state) {
         same_answers(f, answers, parallel[i]);
         json_decref(answers);
         if (i > 0) assert_true(number_behind(r.err, "reused positions: ") >= 960);
+        if (i != 1 && i != 4) continue;
         answers = RUN(f, &r, "--parallel", parallel[i], "--no-prefix-reuse", "-ub", "33");
         cli_assert_done(&r);
         same_answers(f, answers, "without reuse");
