@@ -111,7 +111,8 @@ typedef struct tally_engine_options { // all zero: defaults
     int64_t
         cache_positions; // positions of all sequences together; 0: `sequences` x `context`, or less if memory is short
     int sequences;       // sequences expected at once; 0: 1
-    int step_rows;       // rows computed in one step at most (chunk of prefill); 0: 512
+    int step_rows;       // rows computed in one step at most, all sequences together; 0: 512
+    int chunk_rows;      // rows of one prompt in one step at most, so that a long one delays others less; 0: step_rows
     int logit_rows;      // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32, or
                          // `sequences`
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16

@@ -58,6 +58,7 @@ static status check_options(const tally_engine_options *o, const model_config *c
     TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
     TRY(in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
     TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
+    TRY(in_range("the rows of a prompt's chunk", o->chunk_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the number of sequences", o->sequences, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
@@ -199,6 +200,7 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     e->n_vocab = e->plan.model.config.n_vocab;
     e->context = e->plan.limits.max_context;
     e->step_rows = e->plan.limits.max_rows;
+    e->chunk_rows = o->chunk_rows && o->chunk_rows < e->step_rows ? o->chunk_rows : e->step_rows;
     e->logit_rows = e->plan.limits.max_out;
     TRY(alloc_step(e, err));
     TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));

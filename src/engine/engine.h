@@ -50,7 +50,7 @@ struct tally_engine {
     block_pool blocks;
     prefix_index prefixes;
     bool reuse_prefixes;
-    int n_vocab, context, step_rows, logit_rows;
+    int n_vocab, context, step_rows, chunk_rows, logit_rows;
     sampler_scratch sampler;
     // the step being built
     int32_t *row_token, *row_pos, *row_seq, *out_row; // owned [step_rows], out_row [logit_rows]

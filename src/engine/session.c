@@ -70,7 +70,7 @@ static status catch_up(tally_session *s, error *err) {
     sequence_adopt_prefix(s->engine, &s->seq);
     while (s->seq.cache.length < s->seq.n_tokens) {
         int n = s->seq.n_tokens - s->seq.cache.length;
-        if (n > s->engine->step_rows) n = s->engine->step_rows;
+        if (n > s->engine->chunk_rows) n = s->engine->chunk_rows;
         part_result r;
         TRY(run_rows(s, n, false, &r, err));
         s->logits_at = s->seq.cache.length - 1;
