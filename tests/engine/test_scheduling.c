@@ -253,11 +253,18 @@ static void test_larger_than_the_cache(void **state) {
     (void)state;
     static answer want[N_MIXED];
     alone(MIXED, N_MIXED, want);
-    const order prompt = {400, 5, 0, 0}, growing = {250, 150, 0, 0};
+    test_engine t = // a prompt that can never fit is refused at once
+        test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = 256});
+    tally_generation *g;
+    tally_error err;
+    tally_request big = {.ids = prompt_ids[0], .n_ids = 257, .max_tokens = 5};
+    assert_int_equal(tally_generate(t.engine, &big, &g, &err), TALLY_FULL);
+    assert_null(g);
+    assert_non_null(strstr(err.text, "257 tokens"));
+    assert_non_null(strstr(err.text, "256 positions"));
+    test_engine_close(&t);
+    const order growing = {250, 150, 0, 0}; // one that grows beyond the cache fails when it gets there
     for (int at = 0; at < 4; at++) {
-        fails_alone(at, &prompt, 256, 512, want);
-        fails_alone(at, &prompt, 256, 100, want);
-        fails_alone(at, &prompt, 320, 129, want);
         fails_alone(at, &growing, 256, 512, want);
         fails_alone(at, &growing, 256, 33, want);
     }
