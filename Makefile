@@ -77,5 +77,6 @@ clean:
 	rm -rf build
 
 include mk/check.mk
+include mk/examples.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))

@@ -8,7 +8,7 @@ const char *opcode_name(opcode code) {
         OPCODE_LIST(OPCODE_NAME)
 #undef OPCODE_NAME
     };
-    return names[code];
+    return (unsigned)code < OP_COUNT ? names[code] : "?";
 }
 
 const char *opcode_text(opcode code) {

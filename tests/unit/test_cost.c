@@ -216,7 +216,8 @@ static void test_time(void **state) {
 static void test_every_opcode_has_a_cost(void **state) {
     (void)state;
     for (int code = 0; code < OP_COUNT; code++) {
-        if (!cost_knows((opcode)code)) fail_msg("operation %s has neither FLOPs per number nor a formula of costs", opcode_name((opcode)code));
+        if (!cost_knows((opcode)code))
+            fail_msg("operation %s has neither FLOPs per number nor a formula of costs", opcode_name((opcode)code));
     }
     assert_false(cost_knows(OP_COUNT));
 }
