@@ -73,10 +73,11 @@ install: all
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' mk/tally.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
 	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
 
+include mk/examples.mk
+
 clean:
 	rm -rf build
 
 include mk/check.mk
-include mk/examples.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))
