@@ -88,6 +88,8 @@ install: all
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' mk/tally.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
 	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
 
+include mk/examples.mk
+
 clean:
 	rm -rf build
 

@@ -46,7 +46,7 @@ static const command commands[] = {
     {"tokenize", CMD_TOKENIZE, "-m MODEL [options] <TEXT", "Turns text from standard input into a JSON array of ids",
      "No weights are loaded; a folder that holds only tokenizer files will do.", cmd_tokenize},
     {"detokenize", CMD_DETOKENIZE, "-m MODEL [options] <IDS", "Turns a JSON array of ids from standard input into text",
-     NULL, cmd_detokenize},
+     "No weights are loaded. Bytes that are no character become U+FFFD.", cmd_detokenize},
     {"inspect", CMD_INSPECT, "MODEL [options]", "Shows a model's configuration, tensors, stop ids and memory plan",
      "No weights are loaded. The memory plan is for -c positions (default: the model's maximum).", cmd_inspect},
     {"plan", CMD_PLAN, "MODEL --device FILE [options]", "Counts what a step costs on a described device",
@@ -55,6 +55,9 @@ static const command commands[] = {
      "is enough: MODEL may be a folder with nothing else, or the file. docs/devices holds descriptions of devices.",
      cmd_plan},
 };
+#define EXIT_CODES \
+    "Results go to standard output, all else to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 " \
+    "interrupted.\n"
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_overview(FILE *out) {
@@ -62,7 +65,7 @@ static void print_overview(FILE *out) {
     for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "  %-12s %s\n", "help", "Explains a command: tally help run");
     fprintf(out, "\n  tally --version    version\n  tally help cpu     kernel levels of this build and processor\n  "
-                 "tally help env     environment variables\n");
+                 "tally help env     environment variables\n\n" EXIT_CODES);
 }
 
 static void print_levels(void) {
@@ -71,6 +74,11 @@ static void print_levels(void) {
     for (int i = 0; (name = tally_cpu_level(i, &help, &available)); i++) {
         printf("%-10s %-12s %s\n", name, available ? "available" : "not here", help);
     }
+}
+
+static void print_command(const command *cmd) {
+    args_help(cmd, stdout);
+    printf("\n%s'tally help env' lists the environment variables that count.\n", EXIT_CODES);
 }
 
 static void print_environment(void) {
@@ -108,7 +116,7 @@ static int help(int argc, char **argv) {
     }
     const command *cmd = find_command(argv[0]);
     if (!cmd) return unknown_command(argv[0]);
-    args_help(cmd, stdout);
+    print_command(cmd);
     return EXIT_DONE;
 }
 
@@ -130,7 +138,7 @@ static int dispatch(int argc, char **argv) {
     bool wants_help;
     int rc = args_parse(cmd, argc - 2, argv + 2, &o, &wants_help);
     if (rc == 0 && wants_help) {
-        args_help(cmd, stdout);
+        print_command(cmd);
     } else if (rc == 0) {
         rc = cmd->run(&o);
     }

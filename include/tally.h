@@ -3,7 +3,7 @@
 //     tally_model *model;      tally_model_open(&model, "models/SmolLM2-135M-Instruct.gguf", &err);
 //     tally_engine *engine;    tally_engine_open(&engine, model, &options, &err);
 //     tally_generation *g;     tally_generate(engine, &request, &g, &err);
-//     while (!tally_generation_done(g)) tally_engine_step(engine, &err);
+//     while (!tally_generation_done(g)) tally_engine_step(engine, NULL, &err);
 //     puts(tally_generation_text(g, NULL));
 //
 // A model is what is on disk: configuration, tensor directory, tokenizer, chat template; no weights are in memory. An engine is a
@@ -179,7 +179,7 @@ TALLY_API void tally_session_close(tally_session *session);
 TALLY_API int tally_session_length(const tally_session *session);
 // Makes the session equal the prefix ids[0..n): what agrees is kept, the rest is dropped or computed.
 TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
-// Logits behind the last position, [n_vocab], borrowed until the next call on the engine. STATUS_BAD_ARGUMENT for an empty session.
+// Logits behind the last position, [n_vocab], borrowed until the next call on the engine. TALLY_BAD_ARGUMENT for an empty session.
 TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
 // Appends ids, at most `chunk` rows a step (0, or more than the engine's logit_rows: those), and hands out the logits of every
 // appended position in order.

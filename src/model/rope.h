@@ -1,4 +1,4 @@
-// Rotation frequencies of every scaling the families use. Formulas: qwen-models section 3, docs/models/rope.md.
+// Rotation frequencies of every scaling the families use. Formulas: docs/models/rope.md.
 #ifndef TALLY_MODEL_ROPE_H
 #define TALLY_MODEL_ROPE_H
 

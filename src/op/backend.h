@@ -37,7 +37,7 @@ typedef struct step_inputs {
 typedef struct step_result {
     const float *logits;            // [n_out][n_vocab]
     const int16_t *fault;           // [n_rows] STEP_OK, or the layer in which the row's numbers stopped being finite
-    const char *const *fault_label; // [n_rows] the operation that noticed
+    const char *const *fault_label; // [n_rows] the operation that made them
 } step_result;
 enum { STEP_OK = -2, STEP_FAULT_OUTSIDE = -1 }; // -1: before or after the layers
 

@@ -4,20 +4,29 @@
 
 const char *opcode_name(opcode code) {
     static const char *const names[] = {
-#define OPCODE_NAME(name, text) #name,
+#define OPCODE_NAME(name, fn, flops, text) #name,
         OPCODE_LIST(OPCODE_NAME)
 #undef OPCODE_NAME
     };
-    return names[code];
+    return (unsigned)code < OP_COUNT ? names[code] : "?";
 }
 
 const char *opcode_text(opcode code) {
     static const char *const texts[] = {
-#define OPCODE_TEXT(name, text) text,
+#define OPCODE_TEXT(name, fn, flops, text) text,
         OPCODE_LIST(OPCODE_TEXT)
 #undef OPCODE_TEXT
     };
     return texts[code];
+}
+
+int opcode_flops(opcode code) {
+    static const int flops[] = {
+#define OPCODE_FLOPS(name, fn, per_number, text) per_number,
+        OPCODE_LIST(OPCODE_FLOPS)
+#undef OPCODE_FLOPS
+    };
+    return flops[code];
 }
 
 void op_list_init(op_list *g, arena *memory, weight_set *weights, error *err) {
@@ -114,6 +123,26 @@ tensor tensor_flat(tensor t) {
     return t;
 }
 
+// ---- rules and builders: each operation's rule stands above its builder ------------------------------------------------------
+
+// Rules are small: what must be equal is compared, and the message says label, rule and both numbers.
+static status fail(const op *o, error *err, const char *rule, int64_t found, int64_t expected) {
+    return error_set(err, STATUS_INTERNAL, "operation %s (%s) of layer %d: %s is %lld, expected %lld", o->label,
+                     opcode_name(o->code), o->layer, rule, (long long)found, (long long)expected);
+}
+
+#define EXPECT(rule, found, expected) \
+    do { \
+        int64_t f_ = (found), e_ = (expected); \
+        if (f_ != e_) return fail(o, err, rule, f_, e_); \
+    } while (0)
+
+static status check_same_row(const op *o, const tensor *a, const tensor *b, error *err) {
+    EXPECT("kind of rows", (int64_t)b->rows, (int64_t)a->rows);
+    EXPECT("numbers of a row", tensor_row_len(b), tensor_row_len(a));
+    return STATUS_OK;
+}
+
 tensor op_embed(op_list *g, int table) {
     tensor w = weight_tensor(g, table);
     tensor out = new_temp(g, DTYPE_F32, ROWS_BATCH, w.dim[1]);
@@ -132,6 +161,12 @@ tensor op_add(op_list *g, tensor a, tensor b) {
     return out;
 }
 
+static status check_norm(const op *o, error *err) {
+    const tensor *x = &o->in[0], *w = &o->in[o->n_in - 1];
+    EXPECT("length of the norm's weight", w->dim[0], x->dim[x->n_dims - 1]);
+    return check_same_row(o, x, &o->out[0], err);
+}
+
 tensor op_rms_norm(op_list *g, tensor x, int w, float eps) {
     tensor out = new_temp(g, DTYPE_F32, x.rows, tensor_row_len(&x));
     if (x.n_dims == 3) out = tensor_heads(out, x.dim[1], x.dim[2]);
@@ -143,6 +178,17 @@ tensor op_rms_norm(op_list *g, tensor x, int w, float eps) {
                    .out = {out},
                    .args.norm = {eps}});
     return out;
+}
+
+static status check_linear(const op *o, const weight_set *weights, error *err) {
+    const tensor *x = &o->in[0], *w = &o->in[1], *bias = &o->in[2];
+    EXPECT("storage of the weight", w->where, STORAGE_WEIGHT);
+    const weight *entry = &weights->w[w->id];
+    EXPECT("inputs of the weight", entry->k, x->dim[1]);
+    EXPECT("outputs of the weight", entry->n, o->out[0].dim[1]);
+    if (bias->where != STORAGE_NONE) EXPECT("length of the bias", bias->dim[0], entry->n);
+    EXPECT("remainder of inputs over pieces", entry->k % o->args.linear.pieces, 0);
+    return STATUS_OK;
 }
 
 tensor op_linear(op_list *g, tensor x, int w, int bias, int pieces) {
@@ -170,6 +216,15 @@ tensor op_rope_table(op_list *g, int inv_freq, float scale) {
     return out;
 }
 
+static status check_rope(const op *o, error *err) {
+    const tensor *x = &o->in[0];
+    EXPECT("dimensions of x", x->n_dims, 3);
+    EXPECT("rotated numbers beyond the head", o->args.rope.dim > x->dim[2], 0);
+    EXPECT("parity of the rotated numbers", o->args.rope.dim % 2, 0);
+    EXPECT("length of the table's row", o->in[1].dim[1], o->args.rope.dim);
+    return STATUS_OK;
+}
+
 tensor op_rope(op_list *g, tensor x, tensor table, bool interleaved) {
     append(g, (op){.code = OP_ROPE,
                    .n_in = 2,
@@ -186,6 +241,14 @@ void op_kv_store(op_list *g, tensor k, tensor v) {
                    .n_out = 0,
                    .in = {k, v},
                    .args.attention = {.n_kv_heads = (int)k.dim[1], .head_dim = (int)k.dim[2]}});
+}
+
+static status check_attention(const op *o, error *err) {
+    const tensor *q = &o->in[0];
+    EXPECT("dimensions of q", q->n_dims, 3);
+    EXPECT("remainder of heads over kv heads", q->dim[1] % o->args.attention.n_kv_heads, 0);
+    EXPECT("numbers of the result's row", o->out[0].dim[1], q->dim[1] * q->dim[2]);
+    return STATUS_OK;
 }
 
 tensor op_attention(op_list *g, tensor q, int n_kv_heads, float scale) {
@@ -206,6 +269,13 @@ tensor op_swiglu(op_list *g, tensor gate, tensor up) {
     return out;
 }
 
+static status check_router(const op *o, error *err) {
+    EXPECT("experts fewer than chosen", o->in[0].dim[1] < o->args.router.n_used, 0);
+    EXPECT("slots of ids", o->out[0].dim[1], o->args.router.n_used);
+    EXPECT("slots of probabilities", o->out[1].dim[1], o->args.router.n_used);
+    return STATUS_OK;
+}
+
 void op_router_topk(op_list *g, tensor logits, int n_used, bool normalize, tensor *ids, tensor *p) {
     *ids = new_temp(g, DTYPE_I32, logits.rows, n_used);
     *p = new_temp(g, DTYPE_F32, logits.rows, n_used);
@@ -215,6 +285,19 @@ void op_router_topk(op_list *g, tensor logits, int n_used, bool normalize, tenso
                    .in = {logits},
                    .out = {*ids, *p},
                    .args.router = {n_used, normalize}});
+}
+
+static status check_expert_linear(const op *o, const weight_set *weights, error *err) {
+    const tensor *x = &o->in[0], *w = &o->in[1], *ids = &o->in[2];
+    EXPECT("storage of the weight", w->where, STORAGE_WEIGHT);
+    const weight *entry = &weights->w[w->id];
+    EXPECT("role of the weight", entry->role, WEIGHT_EXPERTS);
+    EXPECT("inputs of the experts", entry->k, x->dim[x->n_dims - 1]);
+    if (x->n_dims == 3) EXPECT("slots of x", x->dim[1], ids->dim[1]);
+    EXPECT("slots of the result", o->out[0].dim[1], ids->dim[1]);
+    EXPECT("outputs of the experts", entry->n, o->out[0].dim[2]);
+    EXPECT("remainder of inputs over pieces", entry->k % o->args.linear.pieces, 0);
+    return STATUS_OK;
 }
 
 tensor op_expert_linear(op_list *g, tensor x, tensor ids, int w, int pieces) {
@@ -245,4 +328,39 @@ tensor op_gather_out_rows(op_list *g, tensor x) {
                    .in = {x, input_tensor(INPUT_OUT_ROW, ROWS_OUT)},
                    .out = {out}});
     return out;
+}
+
+status op_check(const op *o, const weight_set *weights, error *err) {
+    for (int i = 0; i < o->n_in; i++) {
+        bool optional = o->code == OP_LINEAR && i == 2;
+        if (o->in[i].where == STORAGE_NONE && !optional)
+            return fail(o, err, "storage of an input", STORAGE_NONE, STORAGE_TEMP);
+    }
+    switch (o->code) {
+    case OP_EMBED: EXPECT("numbers of a row", o->out[0].dim[1], o->in[0].dim[1]); return STATUS_OK;
+    case OP_ADD:
+        TRY(check_same_row(o, &o->in[0], &o->in[1], err));
+        return check_same_row(o, &o->in[0], &o->out[0], err);
+    case OP_RMS_NORM:
+    case OP_ADD_RMS_NORM: return check_norm(o, err);
+    case OP_LINEAR: return check_linear(o, weights, err);
+    case OP_ROPE_TABLE: EXPECT("length of the table's row", o->out[0].dim[1], 2 * o->in[0].dim[0]); return STATUS_OK;
+    case OP_ROPE: return check_rope(o, err);
+    case OP_KV_STORE:
+        EXPECT("dimensions of k", o->in[0].n_dims, 3);
+        return check_same_row(o, &o->in[0], &o->in[1], err);
+    case OP_ATTENTION: return check_attention(o, err);
+    case OP_SWIGLU:
+        TRY(check_same_row(o, &o->in[0], &o->in[1], err));
+        return check_same_row(o, &o->in[0], &o->out[0], err);
+    case OP_ROUTER_TOPK: return check_router(o, err);
+    case OP_EXPERT_LINEAR: return check_expert_linear(o, weights, err);
+    case OP_EXPERT_COMBINE:
+        EXPECT("slots of p", o->in[1].dim[1], o->in[0].dim[1]);
+        EXPECT("numbers of the result's row", o->out[0].dim[1], o->in[0].dim[2]);
+        return STATUS_OK;
+    case OP_GATHER_ROWS: EXPECT("numbers of a row", o->out[0].dim[1], o->in[0].dim[1]); return STATUS_OK;
+    case OP_COUNT: break;
+    }
+    return fail(o, err, "opcode", o->code, OP_COUNT - 1);
 }

@@ -1,19 +1,40 @@
 // Operation records, lists of them, and the builders that models are written with.
 //
 // A list is built once, when a model is loaded. Nothing in a record changes from step to step: what does (ids, positions, block
-// tables, wanted rows) is an input tensor. Builders allocate in the list's arena and check shapes (op_check.c); the first
+// tables, wanted rows) is an input tensor. Builders allocate in the list's arena and check shapes (op_check); the first
 // failure is kept in the list and later calls do nothing, so that a model reads as mathematics and checks once at the end.
 #ifndef TALLY_OP_OP_H
 #define TALLY_OP_OP_H
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "op/op_list.h"
 #include "op/weight.h"
 #include "tensor/tensor.h"
 
+// Every operation there is, one line each: its name, the name of the function that runs it (a backend adds its prefix: cpu_add),
+// its arithmetic (FLOPs per number of the first result, functions such as exp counting as one; FLOPS_BY_FORMULA: a function of
+// backend/cost), what it computes. Shapes and arguments: the builders below.
+#define OPCODE_LIST(X) \
+    X(EMBED, embed, FLOPS_BY_FORMULA, "rows of the embedding table by token id") \
+    X(ADD, add, 1, "a + b") \
+    X(RMS_NORM, rms_norm, 4, "x / sqrt(mean(x^2) + eps) * w over the last dimension") \
+    X(ADD_RMS_NORM, add_rms_norm, 5, "s = a + b; the norm of s; both are results") \
+    X(LINEAR, linear, FLOPS_BY_FORMULA, "x W^T + bias") \
+    X(ROPE_TABLE, rope_table, 2, "cosines and sines of position * frequency, one row per token") \
+    X(ROPE, rope, FLOPS_BY_FORMULA, "rotates the heads of x by a table's row, in place") \
+    X(KV_STORE, kv_store, FLOPS_BY_FORMULA, "writes keys and values of the step's rows into the cache") \
+    X(ATTENTION, attention, FLOPS_BY_FORMULA, \
+      "softmax(q k^T * scale) v over the row's sequence up to its own position") \
+    X(SWIGLU, swiglu, 5, "silu(gate) * up") \
+    X(ROUTER_TOPK, router_topk, FLOPS_BY_FORMULA, \
+      "softmax over all experts, the k largest (ties: lowest id), normalised if asked") \
+    X(EXPERT_LINEAR, expert_linear, FLOPS_BY_FORMULA, "x W_e^T for every chosen expert e of every row") \
+    X(EXPERT_COMBINE, expert_combine, FLOPS_BY_FORMULA, "sum over slots of p * x, in slot order") \
+    X(GATHER_ROWS, gather_rows, FLOPS_BY_FORMULA, "the rows whose logits are wanted")
+enum { FLOPS_BY_FORMULA = -1 };
+
 typedef enum opcode {
-#define OPCODE_ENUM(name, text) OP_##name,
+#define OPCODE_ENUM(name, fn, flops, text) OP_##name,
     OPCODE_LIST(OPCODE_ENUM)
 #undef OPCODE_ENUM
         OP_COUNT
@@ -83,6 +104,7 @@ typedef struct op_list {
 void op_list_init(op_list *g, arena *memory, weight_set *weights, error *err);
 const char *opcode_name(opcode code);
 const char *opcode_text(opcode code);
+int opcode_flops(opcode code); // per number of the first result, or FLOPS_BY_FORMULA
 
 // Views. A column view keeps the rows; heads splits the last dimension [.., n * d] into [.., n, d].
 tensor tensor_columns(tensor t, int64_t first, int64_t n);

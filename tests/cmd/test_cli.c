@@ -31,16 +31,19 @@ static void test_version(void **state) {
 
 static void test_help_of_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"run", "eval", "tokenize", "detokenize", "inspect"};
+    static const char *const names[] = {"run", "eval", "tokenize", "detokenize", "inspect", "plan"};
     cli_result overview, r, dashed;
     CLI(&overview, "help");
     assert_int_equal(overview.exit_code, 0);
+    cli_assert_contains(overview.out, "Exit codes: 0 done");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         cli_assert_contains(overview.out, names[i]);
         CLI(&r, "help", names[i]);
         assert_int_equal(r.exit_code, 0);
         cli_assert_contains(r.out, "usage: tally ");
         cli_assert_contains(r.out, "--model MODEL");
+        cli_assert_contains(r.out, "Exit codes: 0 done");
+        cli_assert_contains(r.out, "help env");
         CLI(&dashed, names[i], "--help");
         assert_int_equal(dashed.exit_code, 0);
         assert_string_equal(r.out, dashed.out);

@@ -213,10 +213,11 @@ static void test_time(void **state) {
 
 // ---- the table and the vtable --------------------------------------------------------------------------------------------
 
-static void test_every_opcode_has_a_row(void **state) {
+static void test_every_opcode_has_a_cost(void **state) {
     (void)state;
     for (int code = 0; code < OP_COUNT; code++) {
-        if (!cost_knows((opcode)code)) fail_msg("operation %s has no row of costs", opcode_name((opcode)code));
+        if (!cost_knows((opcode)code))
+            fail_msg("operation %s has neither FLOPs per number nor a formula of costs", opcode_name((opcode)code));
     }
     assert_false(cost_knows(OP_COUNT));
 }
@@ -348,7 +349,7 @@ int main(void) {
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_attention_and_store),
         cmocka_unit_test(test_time),
-        cmocka_unit_test(test_every_opcode_has_a_row),
+        cmocka_unit_test(test_every_opcode_has_a_cost),
         cmocka_unit_test(test_backend),
         cmocka_unit_test(test_hardware),
         cmocka_unit_test(test_hardware_refusals),

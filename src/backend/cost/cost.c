@@ -2,13 +2,13 @@
 
 #include <math.h>
 
-// What the rows of the table see.
+// What the formulas see.
 typedef struct counted {
     const op *o;
     const weight_set *weights;
     const cache_desc *cache;
     const cost_step *step;
-    op_cost *c; // filled by `count_tensors` before the row's own function refines it
+    op_cost *c; // filled by `count_tensors` before a formula refines it
 } counted;
 
 typedef void count_fn(const counted *x);
@@ -50,7 +50,7 @@ static void count_tensors(const counted *x) {
     for (int i = 0; i < x->o->n_out; i++) x->c->activation_bytes += bytes_of(x, &x->o->out[i]);
 }
 
-// ---- one function per shape of formula -----------------------------------------------------------------------------------
+// ---- formulas ------------------------------------------------------------------------------------------------------------
 
 static void per_number(const counted *x, const tensor *t, double flops) {
     x->c->flops[FLOPS_F32] += numbers_of(x, t) * flops;
@@ -61,13 +61,7 @@ static void count_embed(const counted *x) { // rows are looked up, not the table
     x->c->weight_bytes = rows_of(x, &x->o->out[0]) * (double)dtype_row_bytes(w->part[0].type, w->k);
 }
 
-// Functions such as exp and cos count as one operation.
-static void count_add(const counted *x) { per_number(x, &x->o->out[0], 1); }
-static void count_norm(const counted *x) { per_number(x, &x->o->out[0], 4); }     // square, sum, scale, weight
-static void count_add_norm(const counted *x) { per_number(x, &x->o->out[0], 5); } // and the addition
-static void count_table(const counted *x) { per_number(x, &x->o->out[0], 2); }    // angle, cosine or sine
-static void count_swiglu(const counted *x) { per_number(x, &x->o->out[0], 5); }   // negate, exp, add, divide, multiply
-static void count_router(const counted *x) { per_number(x, &x->o->in[0], 4); }    // maximum, subtract, exp, sum
+static void count_router(const counted *x) { per_number(x, &x->o->in[0], 4); } // maximum, subtract, exp, sum
 
 static void count_rope(const counted *x) { // a pair takes four multiplications and two additions
     double heads = rows_of(x, &x->o->in[0]) * (double)x->o->in[0].dim[1];
@@ -119,29 +113,22 @@ static void count_attention(const counted *x) {
 
 // ---- the table -----------------------------------------------------------------------------------------------------------
 
-typedef struct cost_row {
-    count_fn *fn;
-    int launches;
-} cost_row;
-
-static const cost_row cost_rows[OP_COUNT] = {
-    [OP_EMBED] = {count_embed, 1},
-    [OP_ADD] = {count_add, 1},
-    [OP_RMS_NORM] = {count_norm, 1},
-    [OP_ADD_RMS_NORM] = {count_add_norm, 1},
-    [OP_LINEAR] = {count_linear, 1},
-    [OP_ROPE_TABLE] = {count_table, 1},
-    [OP_ROPE] = {count_rope, 1},
-    [OP_KV_STORE] = {count_kv_store, 1},
-    [OP_ATTENTION] = {count_attention, 1},
-    [OP_SWIGLU] = {count_swiglu, 1},
-    [OP_ROUTER_TOPK] = {count_router, 1},
-    [OP_EXPERT_LINEAR] = {count_expert_linear, 1},
-    [OP_EXPERT_COMBINE] = {count_combine, 1},
-    [OP_GATHER_ROWS] = {count_gather, 1},
+// Operations whose line in OPCODE_LIST says FLOPS_BY_FORMULA, or whose bytes are not those of their tensors.
+static count_fn *const formulas[OP_COUNT] = {
+    [OP_EMBED] = count_embed,
+    [OP_LINEAR] = count_linear,
+    [OP_ROPE] = count_rope,
+    [OP_KV_STORE] = count_kv_store,
+    [OP_ATTENTION] = count_attention,
+    [OP_ROUTER_TOPK] = count_router,
+    [OP_EXPERT_LINEAR] = count_expert_linear,
+    [OP_EXPERT_COMBINE] = count_combine,
+    [OP_GATHER_ROWS] = count_gather,
 };
 
-bool cost_knows(opcode code) { return (unsigned)code < OP_COUNT && cost_rows[code].fn != NULL; }
+bool cost_knows(opcode code) {
+    return (unsigned)code < OP_COUNT && (formulas[code] || opcode_flops(code) != FLOPS_BY_FORMULA);
+}
 
 cost_step cost_step_of(const step_inputs *in) {
     cost_step s = {.n_rows = in->n_rows, .n_out = in->n_out};
@@ -163,10 +150,14 @@ static void count_time(op_cost *c, const hardware *h) {
 
 op_cost cost_of_op(const op *o, const weight_set *weights, const cache_desc *cache, const cost_step *step,
                    const hardware *h) {
-    op_cost c = {.launches = cost_rows[o->code].launches};
+    op_cost c = {.launches = 1};
     counted x = {o, weights, cache, step, &c};
     count_tensors(&x);
-    cost_rows[o->code].fn(&x);
+    if (formulas[o->code]) {
+        formulas[o->code](&x);
+    } else {
+        per_number(&x, &o->out[0], opcode_flops(o->code));
+    }
     count_time(&c, h);
     return c;
 }

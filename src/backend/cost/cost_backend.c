@@ -31,7 +31,7 @@ static status cost_supports(const backend *base, const op *o, const weight_set *
     (void)base;
     (void)weights;
     if (cost_knows(o->code)) return STATUS_OK;
-    return error_set(err, STATUS_UNSUPPORTED, "the cost backend has no row for operation %d (%s)", (int)o->code,
+    return error_set(err, STATUS_UNSUPPORTED, "the cost backend has no formula for operation %d (%s)", (int)o->code,
                      o->label);
 }
 

@@ -12,34 +12,15 @@
 
 // ---- the table: what runs an operation -----------------------------------------------------------------------------------
 
-typedef struct cpu_op {
-    cpu_op_fn *fn;
-    const char *note;
-} cpu_op;
-
-static const cpu_op cpu_ops[OP_COUNT] = {
-    [OP_EMBED] = {cpu_embed, "any type"},
-    [OP_ADD] = {cpu_add, ""},
-    [OP_RMS_NORM] = {cpu_rms_norm, ""},
-    [OP_ADD_RMS_NORM] = {cpu_add_rms_norm, ""},
-    [OP_LINEAR] = {cpu_linear, "types with a tile kernel"},
-    [OP_ROPE_TABLE] = {cpu_rope_table, ""},
-    [OP_ROPE] = {cpu_rope, "both pair layouts"},
-    [OP_KV_STORE] = {cpu_kv_store, "F32, F16, BF16, Q8_0"},
-    [OP_ATTENTION] = {cpu_attention, "F32, F16, BF16, Q8_0"},
-    [OP_SWIGLU] = {cpu_swiglu, ""},
-    [OP_ROUTER_TOPK] = {cpu_router_topk, ""},
-    [OP_EXPERT_LINEAR] = {cpu_expert_linear, "types with a tile kernel"},
-    [OP_EXPERT_COMBINE] = {cpu_expert_combine, ""},
-    [OP_GATHER_ROWS] = {cpu_gather_rows, ""},
+// An operation without its function does not link. Types that a function cannot do are cpu_supports' to refuse.
+static cpu_op_fn *const cpu_ops[OP_COUNT] = {
+#define CPU_OP_ROW(name, fn, flops, text) [OP_##name] = cpu_##fn,
+    OPCODE_LIST(CPU_OP_ROW)
+#undef CPU_OP_ROW
 };
 
 static status cpu_supports(const backend *base, const op *o, const weight_set *weights, error *err) {
     const cpu_backend *b = (const cpu_backend *)base;
-    if (!cpu_ops[o->code].fn) {
-        return error_set(err, STATUS_UNSUPPORTED, "the CPU backend has no kernel for operation %s (%s)",
-                         opcode_name(o->code), o->label);
-    }
     if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) return STATUS_OK;
     const weight *w = &weights->w[o->in[1].id];
     for (int i = 0; i < w->n_parts; i++) {
@@ -349,7 +330,7 @@ static status cpu_run(backend *base, const step_inputs *in, step_result *out, er
     fpenv_state saved = fpenv_enter();
     b->in = in;
     for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
-    for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code].fn(b, &b->list->ops[i]);
+    for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
     cpu_for(b, in->n_out, in->n_out * b->list->logits.dim[1], check_logits_row, b);
     fpenv_leave(saved);
     *out = (step_result){

@@ -64,11 +64,10 @@ typedef struct cpu_backend {
 } cpu_backend;
 
 typedef void cpu_op_fn(cpu_backend *b, const op *o);
-cpu_op_fn cpu_embed, cpu_add, cpu_rms_norm, cpu_add_rms_norm, cpu_rope_table, cpu_rope, cpu_swiglu, cpu_router_topk,
-    cpu_expert_combine,
-    cpu_gather_rows;                     // cpu_rows.c
-cpu_op_fn cpu_linear, cpu_expert_linear; // cpu_matmul.c
-cpu_op_fn cpu_kv_store, cpu_attention;   // cpu_attention.c
+// One per line of OPCODE_LIST. Matrices are in cpu_matmul.c, what touches the cache in cpu_attention.c, the rest in cpu_rows.c.
+#define CPU_OP_DECLARE(name, fn, flops, text) cpu_op_fn cpu_##fn;
+OPCODE_LIST(CPU_OP_DECLARE)
+#undef CPU_OP_DECLARE
 
 // Rows of a tensor in this step, and the address of row r.
 static inline int cpu_rows(const cpu_backend *b, const tensor *t) {
