@@ -7,13 +7,14 @@
     { group, names, NULL, OPTION_FLAG, FIELD(field), commands, 0, 0, 0, NULL, help }
 #define INT(group, names, arg, field, commands, min, max, def, help) \
     { group, names, arg, OPTION_INT, FIELD(field), commands, min, max, def, NULL, help }
-#define REAL(names, arg, field, min, max, def, help) \
-    { "Sampling", names, arg, OPTION_REAL, FIELD(field), CMD_RUN, min, max, def, NULL, help }
+#define REAL(names, arg, field, commands, min, max, def, help) \
+    { "Sampling", names, arg, OPTION_REAL, FIELD(field), commands, min, max, def, NULL, help }
 #define TEXT(group, names, arg, field, commands, help) \
     { group, names, arg, OPTION_TEXT, FIELD(field), commands, 0, 0, 0, NULL, help }
 
 enum {
-    LOADS = CMD_RUN | CMD_EVAL,                  // loads weights
+    PROMPTS = CMD_RUN | CMD_EVAL,                // takes a prompt on the command line
+    LOADS = PROMPTS | CMD_CHAT | CMD_BENCH,      // loads weights
     PLANS = LOADS | CMD_INSPECT,                 // knows the memory plan
     CACHES = PLANS | CMD_PLAN,                   // knows the cache's types
     CODES = CMD_TOKENIZE | CMD_DETOKENIZE,       // works on a tokenizer alone
@@ -26,8 +27,10 @@ enum {
 const option_row option_table[] = {
     TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
          "Hugging Face folder, .gguf file, or org/name in the Hugging Face cache"),
-    INT("Model", "-c, --ctx-size", "N", context, PLANS, 0, INT_MAX, CONTEXT_AUTO,
+    INT("Model", "-c, --ctx-size", "N", context, PROMPTS | CMD_INSPECT, 0, INT_MAX, CONTEXT_AUTO,
         "positions of the context; 0: the model's maximum; default: what the request needs"),
+    INT("Model", "-c, --ctx-size", "N", context, CMD_CHAT, 0, INT_MAX, CONTEXT_AUTO,
+        "positions of the context; 0: the model's maximum; default 8192, or the maximum if that is less"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_PLAN, 0, INT_MAX, CONTEXT_AUTO,
         "positions a token of the decode step attends to; 0: the model's maximum; default 4096"),
     INT("Model", "-b, --batch-size", "N", batch, PLANS, 1, 65536, 0, "rows computed in one step at most; default 512"),
@@ -37,7 +40,8 @@ const option_row option_table[] = {
      "type of cached keys: f32, f16, bf16, q8_0; default: f32 for F32 models, else f16"},
     {"Model", "-ctv, --cache-type-v", "TYPE", OPTION_TEXT, FIELD(cache_v), CACHES, 0, 0, 0, CACHE_TYPES,
      "type of cached values, likewise"},
-    INT("Model", "-t, --threads", "N", threads, LOADS, 1, 1024, 0, "threads; default: one per physical core"),
+    INT("Model", "-t, --threads", "N", threads, PROMPTS | CMD_CHAT, 1, 1024, 0,
+        "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
@@ -49,41 +53,77 @@ const option_row option_table[] = {
          "weight type to assume, such as bf16, q8_0, q4_k; default: the tensors' own, else what config.json names"),
     FLAG("Plan", "--per-op", per_op, CMD_PLAN, "list every operation of every layer instead of sums over layers"),
 
-    TEXT("Prompt", "-p, --prompt", "TEXT", prompt, LOADS, "the prompt"),
-    TEXT("Prompt", "-f, --file", "FILE", prompt_file, LOADS, "the prompt from a file; '-': standard input"),
-    TEXT("Prompt", "--ids", "LIST", ids, LOADS, "the prompt as token ids: 1,2,3"),
+    TEXT("Prompt", "-p, --prompt", "TEXT", prompt, PROMPTS, "the prompt"),
+    TEXT("Prompt", "-f, --file", "FILE", prompt_file, PROMPTS, "the prompt from a file; '-': standard input"),
+    TEXT("Prompt", "--ids", "LIST", ids, PROMPTS, "the prompt as token ids: 1,2,3"),
     FLAG("Prompt", "--no-parse-special", no_parse_special, ENCODES, "special tokens spelled in a raw prompt stay text"),
     FLAG("Prompt", "--chat", chat, CMD_RUN, "the prompt is a user's message; applies the model's chat template"),
     FLAG("Prompt", "--chat", chat, CMD_TOKENIZE,
          "standard input is a JSON array of messages; applies the chat template"),
     TEXT("Prompt", "-sys, --system-prompt", "TEXT", system, CMD_RUN, "system message; needs --chat"),
+    TEXT("Prompt", "-sys, --system-prompt", "TEXT", system, CMD_CHAT, "system message"),
     TEXT("Prompt", "--tools", "JSON", tools, CHATS, "JSON array of tools for the template; needs --chat"),
+    TEXT("Prompt", "--tools", "JSON", tools, CMD_CHAT, "JSON array of tools for the template"),
+    TEXT("Prompt", "--template-kwargs", "JSON", template_kwargs, CMD_CHAT, "JSON object of further template variables"),
     TEXT("Prompt", "--template-kwargs", "JSON", template_kwargs, CHATS,
          "JSON object of further template variables; needs --chat"),
-    TEXT("Prompt", "--chat-template-file", "FILE", template_file, CHATS, "a Jinja template instead of the model's own"),
+    TEXT("Prompt", "--chat-template-file", "FILE", template_file, CHATS | CMD_CHAT,
+         "a Jinja template instead of the model's own"),
     FLAG("Prompt", "--no-generation-prompt", no_generation_prompt, CMD_TOKENIZE, "do not open the assistant's turn"),
 
-    INT("Length", "-n, --predict, --n-predict", "N", n_predict, CMD_RUN, -1, INT_MAX, -1,
+    TEXT("Bench", "-p, --n-prompt", "LIST", bench_prompt, CMD_BENCH,
+         "prompt lengths to time: 128,512; 0: none; default 512"),
+    TEXT("Bench", "-n, --n-gen", "LIST", bench_gen, CMD_BENCH,
+         "numbers of generated tokens to time; 0: none; default 128"),
+    TEXT("Bench", "-d, --n-depth", "LIST", bench_depth, CMD_BENCH,
+         "positions in the cache before the clock starts; default 0"),
+    TEXT("Bench", "-t, --threads", "LIST", bench_threads, CMD_BENCH, "threads; default: one per physical core"),
+    TEXT("Bench", "--parallel, -np", "LIST", bench_parallel, CMD_BENCH, "sequences at once; default 1"),
+    INT("Bench", "-r, --repetitions", "N", repetitions, CMD_BENCH, 1, 1000, 5,
+        "timed repetitions of each row; default 5"),
+    {"Bench", "-o, --output", "FORMAT", OPTION_TEXT, FIELD(bench_format), CMD_BENCH, 0, 0, 0, "md|json",
+     "md (default): a Markdown table; json: one JSON array"},
+    FLAG("Bench", "--machine", machine, CMD_BENCH,
+         "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level"),
+
+    TEXT("Requests", "--requests", "FILE", requests, CMD_RUN,
+         "answer every line of FILE ('-': standard input), a JSON object with prompt, ids or messages"),
+    INT("Requests", "--parallel, -np", "N", parallel, CMD_RUN, 1, 4096, 1,
+        "with --requests: sequences at once; default 1"),
+    {"Requests", "--cache-positions", "N", OPTION_INT64, FIELD(cache_positions), CMD_RUN, 1, 1e12, 0, NULL,
+     "positions of the cache of all sequences together; default: what --parallel requests need, if memory allows"},
+    FLAG("Requests", "--no-prefix-reuse", no_prefix_reuse, CMD_RUN,
+         "compute every prompt anew, also where one starts like another (same results)"),
+
+    INT("Length", "-n, --predict, --n-predict", "N", n_predict, CMD_RUN | CMD_CHAT, -1, INT_MAX, -1,
         "new tokens at most; -1 (default): until a stop or the context ends"),
-    {"Length", "--stop, -r, --reverse-prompt", "TEXT", OPTION_TEXTS, FIELD(stops), CMD_RUN, 0, 0, 0, NULL,
+    {"Length", "--stop, -r, --reverse-prompt", "TEXT", OPTION_TEXTS, FIELD(stops), CMD_RUN | CMD_CHAT, 0, 0, 0, NULL,
      "end before this text; may be given several times"},
     FLAG("Length", "--ignore-eos", ignore_eos, CMD_RUN, "go on at stop ids"),
 
-    REAL("--temp, --temperature", "T", temperature, 0, 1000, 0, "temperature; 0 (default) is greedy"),
+    REAL("--temp, --temperature", "T", temperature, CMD_RUN, 0, 1000, 0, "temperature; 0 (default) is greedy"),
     {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), CMD_RUN, 0, INT_MAX, 0, NULL,
      "keep the K best; 0 (default): off"},
-    REAL("--top-p", "P", top_p, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
-    REAL("--min-p", "P", min_p, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
-    REAL("--repeat-penalty", "X", repeat_penalty, 0.01, 100, 1,
+    REAL("--top-p", "P", top_p, CMD_RUN, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
+    REAL("--min-p", "P", min_p, CMD_RUN, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
+    REAL("--temp, --temperature", "T", temperature, CMD_CHAT, 0, 1000, SAMPLING_UNSET,
+         "temperature, 0 is greedy; default, here and below: what the model recommends, else 0.7 and top-p 0.9"),
+    {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), CMD_CHAT, 0, INT_MAX, SAMPLING_UNSET, NULL,
+     "keep the K best; 0: off"},
+    REAL("--top-p", "P", top_p, CMD_CHAT, 0, 1, SAMPLING_UNSET, "keep the best with probability P together; 1: off"),
+    REAL("--min-p", "P", min_p, CMD_CHAT, 0, 1, SAMPLING_UNSET, "drop what is below P times the best; 0: off"),
+    REAL("--repeat-penalty", "X", repeat_penalty, CMD_CHAT, 0.01, 100, SAMPLING_UNSET,
+         "penalty of tokens in prompt and output; 1: off"),
+    REAL("--repeat-penalty", "X", repeat_penalty, CMD_RUN, 0.01, 100, 1,
          "penalty of tokens in prompt and output; 1 (default): off"),
-    REAL("--presence-penalty", "X", presence_penalty, -100, 100, 0,
+    REAL("--presence-penalty", "X", presence_penalty, CMD_RUN | CMD_CHAT, -100, 100, 0,
          "penalty of tokens in the output; 0 (default): off"),
-    REAL("--frequency-penalty", "X", frequency_penalty, -100, 100, 0,
+    REAL("--frequency-penalty", "X", frequency_penalty, CMD_RUN | CMD_CHAT, -100, 100, 0,
          "the same for each time the token occurs; 0 (default): off"),
-    {"Sampling", "-l, --logit-bias", "ID(+|-)BIAS", OPTION_TEXTS, FIELD(logit_bias), CMD_RUN, 0, 0, 0, NULL,
+    {"Sampling", "-l, --logit-bias", "ID(+|-)BIAS", OPTION_TEXTS, FIELD(logit_bias), CMD_RUN | CMD_CHAT, 0, 0, 0, NULL,
      "add BIAS to a token's logit: 15043+1.5, 15043-inf; may be given several times"},
-    {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_RUN, -1, 9223372036854775807.0, SEED_RANDOM, NULL,
-     "seed; -1 (default): random, printed by --json"},
+    {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_RUN | CMD_CHAT, -1, 9223372036854775807.0,
+     SEED_RANDOM, NULL, "seed; -1 (default): random, printed by --json"},
 
     TEXT("Output", "--logits", "FILE", logits_file, CMD_EVAL,
          "write the logits of every position: float32, little-endian, [ids, vocabulary]"),

@@ -93,6 +93,20 @@ int tally_model_context_length(const tally_model *m) { return m->has_config ? m-
 bool tally_model_has_tokenizer(const tally_model *m) { return m->tok != NULL; }
 bool tally_model_has_chat_template(const tally_model *m) { return m->chat != NULL; }
 
+bool tally_model_sampling(const tally_model *m, tally_sampling *out) {
+    const sampling_defaults *d = &m->config.sampling;
+    *out = (tally_sampling){0};
+    bool samples = m->has_config && (d->do_sample || d->has_temperature || d->has_top_p || d->has_top_k);
+    if (m->has_config && d->has_repetition_penalty) out->repeat_penalty = d->repetition_penalty;
+    if (samples) {
+        out->temperature = d->has_temperature ? d->temperature : 1;
+        out->top_k = d->has_top_k ? d->top_k : 0;
+        out->top_p = d->has_top_p ? d->top_p : 0;
+        out->min_p = d->has_min_p ? d->min_p : 0;
+    }
+    return samples || out->repeat_penalty > 0;
+}
+
 // ---- text ----------------------------------------------------------------------------------------------------------------
 
 static status need_tokenizer(const tally_model *m, error *err) {
