@@ -90,5 +90,6 @@ clean:
 	rm -rf build
 
 include mk/check.mk
+include mk/fuzz.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))
