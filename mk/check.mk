@@ -14,3 +14,7 @@ check-arm: $(BUILD)/$(DUMP)
 	$(ARM_MAKE) $(ARM_BUILD)/tally $(addprefix $(ARM_BUILD)/,$(DUMP) $(KERNEL_TESTS:%=tests/%))
 	for t in $(KERNEL_TESTS); do $(QEMU) $(ARM_BUILD)/tests/$$t || exit 1; done
 	scripts/check-levels.sh $(BUILD)/$(DUMP) "$(QEMU) $(ARM_BUILD)/$(DUMP)"
+
+# The n-th allocation fails: the linker puts the test's functions in the place of the allocator's, in this one program.
+comma := ,
+$(BUILD)/tests/fault/test_alloc_fail: LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))

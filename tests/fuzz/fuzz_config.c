@@ -1,20 +1,18 @@
 // Fuzzes configurations: up to the first zero byte config.json, up to the second generation_config.json, the rest a description of
 // a device (docs/plan.md). What is accepted is planned, which builds the model's whole operation list from its numbers.
-#include <assert.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/str.h"
 #include "file/hf.h"
 #include "tally.h"
+#include "tests/fuzz/scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char DEVICE[] = "{\"name\":\"d\",\"memory_bytes\":16e9,\"bandwidth_bytes_per_s\":50e9,\"flops\":{\"f32\":4e11},"
-                             "\"launch_s\":5e-6}";
+static const char DEVICE[] =
+    "{\"name\":\"d\",\"memory_bytes\":16e9,\"bandwidth_bytes_per_s\":50e9,\"flops\":{\"f32\":4e11},"
+    "\"launch_s\":5e-6}";
 
 static str next_part(str *rest) {
     const char *zero = rest->len ? memchr(rest->data, 0, rest->len) : NULL;
@@ -22,13 +20,6 @@ static str next_part(str *rest) {
     size_t used = part.len + (zero ? 1 : 0);
     *rest = (str){rest->data + used, rest->len - used};
     return part;
-}
-
-static void write_file(const char *folder, const char *name, str s) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(s.data, 1, s.len, f) != s.len || fclose(f) != 0) abort();
 }
 
 // A failure has its one sentence.
@@ -43,19 +34,16 @@ static void check_config(const model_config *c) {
 }
 
 static void plan(str config, str generation, str device) {
-    static char folder[64], device_path[96];
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/dev/shm/tally-fuzz-XXXXXX");
-        if (!mkdtemp(folder)) abort();
-        snprintf(device_path, sizeof device_path, "%s/device.json", folder);
-    }
-    write_file(folder, "config.json", config);
-    write_file(folder, "generation_config.json", generation.len ? generation : STR("{}"));
-    write_file(folder, "device.json", device.len ? device : str_from(DEVICE));
+    char device_path[512];
+    scratch_open();
+    scratch_path(device_path, "device.json");
+    scratch_write("config.json", config);
+    scratch_write("generation_config.json", generation.len ? generation : STR("{}"));
+    scratch_write("device.json", device.len ? device : str_from(DEVICE));
     tally_model *model;
     tally_error err = {0};
     char *json;
-    tally_status st = tally_model_open(&model, folder, &err);
+    tally_status st = tally_model_open(&model, scratch, &err);
     if (!st) {
         tally_engine_options options = {.context = (int)(config.len % 5000)};
         st = tally_inspect(model, &options, &json, &err);

@@ -27,9 +27,9 @@ static fixture open_fixture(void) {
     fixture f;
     temp_folder folder = temp_folder_make();
     tiny_text_gguf(temp_folder_path(&folder, "tiny.gguf"), DTYPE_Q8_0, 3, TEMPLATE);
-    tally_engine_options options = {.threads = 1, .context = 256};
+    tally_engine_options how = {.threads = 1, .context = 256};
     if (tally_model_open(&f.model, temp_folder_path(&folder, "tiny.gguf"), NULL)) abort();
-    if (tally_engine_open(&f.engine, f.model, &options, NULL)) abort();
+    if (tally_engine_open(&f.engine, f.model, &how, NULL)) abort();
     temp_folder_remove(&folder);
     return f;
 }
