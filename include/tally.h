@@ -125,6 +125,7 @@ typedef struct tally_engine_options { // all zero: defaults
 
 TALLY_API tally_status tally_engine_open(tally_engine **out, const tally_model *model,
                                          const tally_engine_options *options, tally_error *err);
+// Closes the engine and every generation still open on it; close sessions first.
 TALLY_API void tally_engine_close(tally_engine *engine);
 TALLY_API int tally_engine_context(const tally_engine *engine); // positions, as decided
 // Bytes of weights and of cache that a step reads which computes `rows` rows, each behind `past` positions of its own: of experts as
@@ -246,7 +247,8 @@ TALLY_API bool tally_generation_done(const tally_generation *g);
 TALLY_API const char *tally_generation_finish_reason(const tally_generation *g);
 TALLY_API tally_status tally_generation_status(const tally_generation *g, tally_error *err); // why it ended in "error"
 TALLY_API const int32_t *tally_generation_ids(const tally_generation *g, int *n); // new ids so far, a stop id excluded
-// Text so far: whole characters, cut before a stop string, nothing that may still turn out to be part of one. Grows only.
+// Text so far: *len bytes of whole characters, cut before a stop string, nothing that may still turn out to be part of one. Grows
+// only. What stands behind *len is not text yet; once the generation is done, a zero byte stands there.
 TALLY_API const char *tally_generation_text(const tally_generation *g, size_t *len);
 // Of new token i: `n` entries, the chosen token first, then the `logprobs` best. NULL when not asked for.
 TALLY_API const tally_logprob *tally_generation_logprobs(const tally_generation *g, int i, int *n);

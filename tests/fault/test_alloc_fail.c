@@ -1,7 +1,7 @@
 // Memory runs out: the n-th allocation fails, for every n, alone and with all that follow. Each time the call succeeds or returns one
 // sentence with STATUS_NO_MEMORY, and after closing what was opened everything is freed.
 //
-// The linker replaces the allocation functions in this binary (mk/check.mk), so what fails are our own calls. Those inside libraries
+// The linker replaces the allocation functions in this binary (mk/fuzz.mk), so what fails are our own calls. Those inside libraries
 // do not: jansson loses memory and reads freed memory when its own allocations fail in the middle of parsing, which no caller can repair.
 #include <errno.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TALLY_ALL_X86_LEVELS)
 #include <immintrin.h>
 #endif
 
@@ -22,7 +22,7 @@ static double seconds(void) {
 }
 
 // The two limits: reading memory (four streams, like the kernels for one row) and multiply-adds in registers.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TALLY_ALL_X86_LEVELS)
 __attribute__((target("avx2"))) static uint64_t read_probe(const char *p, int64_t bytes) {
     __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     int64_t quarter = bytes / 4;

@@ -5,13 +5,7 @@
 // level's choice (QUANT_DOT: dot_pairs_tmpl.h, dot_quads_tmpl.h, dot_matrix_tmpl.h); every integer is exact, so no choice changes a bit.
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/quant_panels.h"
-
-// Unrolls the loop that follows; its bounds are constants of the instance, so that its arrays become registers.
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "backend/cpu/simd/unroll.h"
 
 enum {
     UNITS = PANEL / LANES,                // vectors per panel

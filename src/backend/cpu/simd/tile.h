@@ -4,12 +4,7 @@
 
 #include <stdint.h>
 
-// Unrolls the loop that follows; its bounds must be constants.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "backend/cpu/simd/unroll.h"
 
 // Where a matrix block prefetches weights: bytes ahead of those it reads, and how far that moves with each pair of k.
 typedef struct tile_ahead {
