@@ -45,11 +45,11 @@ static void plan(str config, str generation, str device) {
     char *json;
     tally_status st = tally_model_open(&model, scratch, &err);
     if (!st) {
-        tally_engine_options options = {.context = (int)(config.len % 5000)};
+        tally_engine_options options = {0};
         st = tally_inspect(model, &options, &json, &err);
         if (!st) tally_free(json);
         must_say(st, err.text);
-        tally_plan_options how = {.device = device_path, .context = (int)(config.len % 5000)};
+        tally_plan_options how = {.device = device_path};
         st = tally_plan(model, &how, &json, &err);
         if (!st) tally_free(json);
         tally_model_close(model);
