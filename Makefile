@@ -51,8 +51,9 @@ $(BUILD)/commit.h: FORCE
 	@echo "#define TALLY_COMMIT \"$$(git describe --always --dirty 2>/dev/null)\"" >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:
-$(BUILD)/obj/cmd/bench.o: $(BUILD)/commit.h
-$(BUILD)/obj/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS) -I$(BUILD)
+$(BUILD)/obj/cmd/build_commit.o: $(BUILD)/commit.h
+$(BUILD)/obj/cmd/build_commit.o: CPPFLAGS += -include $(BUILD)/commit.h
+$(BUILD)/obj/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
 $(BUILD)/obj/tests/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
 
 # One relocatable object with everything but tally_* made local, so that a static link sees the public names only.

@@ -131,7 +131,7 @@ const option_row option_table[] = {
          "the prompt from a file, and print its perplexity"),
     TEXT("Output", "--kl", "FILE", kl_file, CMD_EVAL,
          "compare with the logits in FILE (as written by --logits): KL divergence, same top token, perplexities"),
-    INT("Output", "--chunk", "M", chunk, CMD_EVAL, 1, 65536, 0, "rows per step; default: as -b"),
+    INT("Output", "--chunk", "M", chunk, CMD_EVAL, 1, 65536, 0, "rows per step, at most -b; default: 32"),
     INT("Output", "--logprobs", "N", logprobs, CMD_RUN, 0, 1000, 0,
         "with --json: log-probability of each token and of the N best, before the samplers"),
     FLAG("Output", "--batch", batch_json, CMD_TOKENIZE,

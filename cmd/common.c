@@ -117,6 +117,8 @@ int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t
 
 void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out) {
     int rows = o->batch && o->ubatch ? (o->batch < o->ubatch ? o->batch : o->ubatch) : o->batch + o->ubatch;
+    int chunk = (size_t)o->chunk < needed ? o->chunk : (int)needed; // every row of a chunk has logits
+    if (chunk && !rows) rows = chunk;
     int most = tally_model_context_length(model);
     int context = o->context;
     if (context == CONTEXT_AUTO) {
@@ -128,6 +130,7 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
         .cpu_level = o->cpu_level,
         .context = context,
         .step_rows = rows,
+        .logit_rows = chunk,
         .cache_k = o->cache_k,
         .cache_v = o->cache_v,
         .no_mmap = o->no_mmap,

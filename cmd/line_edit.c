@@ -8,12 +8,13 @@
 #include <unistd.h>
 #ifdef TALLY_LIBEDIT
 #include <histedit.h>
+#include <wchar.h>
 #endif
 
 #include "cmd/common.h"
 #include "cmd/line_reader.h"
 
-enum { HISTORY_LINES = 1000 };
+enum { HISTORY_LINES = 1000, CTRL_C = 3 };
 
 struct line_edit {
     const char *prompt; // borrowed
@@ -36,10 +37,24 @@ static line_edit *self_of(EditLine *editor) {
 
 static char *prompt_of(EditLine *editor) { return (char *)(uintptr_t)self_of(editor)->prompt; }
 
-static unsigned char on_interrupt(EditLine *editor, int key) {
-    (void)key;
-    self_of(editor)->interrupted = true;
-    return CC_NEWLINE;
+// One character from the keyboard. Ctrl-C ends the line like Enter does, and is remembered.
+static int read_key(EditLine *editor, wchar_t *key) {
+    mbstate_t partial = {0};
+    for (;;) {
+        char byte;
+        ssize_t n = read(STDIN_FILENO, &byte, 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return (int)n;
+        if (byte == CTRL_C) {
+            self_of(editor)->interrupted = true;
+            *key = L'\n';
+            return 1;
+        }
+        size_t used = mbrtowc(key, &byte, 1, &partial);
+        if (used == (size_t)-2) continue; // more bytes belong to it
+        if (used == (size_t)-1) *key = L'?';
+        return 1;
+    }
 }
 
 // While a line is edited Ctrl-C is a key like any other, so that no signal handler is needed.
@@ -55,8 +70,7 @@ static void open_editor(line_edit *e) {
     el_set(e->editor, EL_PROMPT, prompt_of);
     el_set(e->editor, EL_EDITOR, "emacs");
     el_set(e->editor, EL_HIST, history, e->history);
-    el_set(e->editor, EL_ADDFN, "tally-interrupt", "drops the line", on_interrupt);
-    el_set(e->editor, EL_BIND, "^C", "tally-interrupt", NULL);
+    el_set(e->editor, EL_GETCFN, read_key);
     el_set(e->editor, EL_SETTY, "-d", "-isig", NULL);
     el_set(e->editor, EL_SETTY, "-x", "+noflsh", NULL); // or Ctrl-C discards what is written just then: the prompt
 }
@@ -66,10 +80,7 @@ static edit_state edit_line(line_edit *e, const char **line, size_t *len) {
     e->interrupted = false;
     errno = 0;
     const char *text = el_gets(e->editor, &n);
-    if (e->interrupted) {
-        fputs("^C\n", stdout);
-        return EDIT_INTERRUPTED;
-    }
+    if (e->interrupted) return EDIT_INTERRUPTED;
     if (!text || n <= 0) {
         if (n == 0 || errno == 0 || errno == EIO) putchar('\n');
         return n < 0 && errno && errno != EIO ? EDIT_FAILED : EDIT_END;

@@ -180,7 +180,8 @@ TALLY_API int tally_session_length(const tally_session *session);
 TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
 // Logits behind the last position, [n_vocab], borrowed until the next call on the engine. STATUS_BAD_ARGUMENT for an empty session.
 TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
-// Appends ids, at most `chunk` rows a step (0: the engine's), and hands out the logits of every appended position in order.
+// Appends ids, at most `chunk` rows a step (0, or more than the engine's logit_rows: those), and hands out the logits of every
+// appended position in order.
 typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
 TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk,
                                           tally_logits_fn *fn, void *user, tally_error *err);
@@ -263,7 +264,7 @@ TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings
 // What this machine can do at best, measured here and now in about a second: bytes read from memory, and multiply-adds of the tile
 // kernels on data in the first cache.
 typedef struct tally_level_speed {
-    const char *level; // as tally_cpu_level names it
+    const char *level;    // as tally_cpu_level names it
     double f32, bf16, q8; // multiply-adds per second, all threads together, by type of weight; q8: with quantised rows
 } tally_level_speed;
 typedef struct tally_machine {

@@ -80,8 +80,10 @@ tally_status tally_model_open(tally_model **out, const char *name, tally_error *
     if (!m) return (tally_status)error_no_memory(err, sizeof *m);
     status s = open_checkpoint(&m->ck, name, err);
     if (!s) s = open_parts(m, err);
-    if (!s && !m->has_config && !m->tok) { // neither a model nor a tokenizer: say why it is no model
-        s = error_set(err, m->why_no_config.code, "%s", m->why_no_config.text);
+    // A folder without config.json is there for its tokenizer, all else for a model.
+    if (!s && !m->has_config && !m->tok) {
+        const error *why = m->why_no_config.code == STATUS_NOT_FOUND ? &m->why_no_tokenizer : &m->why_no_config;
+        s = error_set(err, why->code, "%s", why->text);
     }
     if (s) {
         tally_model_close(m);

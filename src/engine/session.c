@@ -111,12 +111,9 @@ tally_status tally_session_eval(tally_session *s, const int32_t *ids, int n, int
     error *err = (error *)user_err;
     tally_engine *e = s->engine;
     int most = e->step_rows < e->logit_rows ? e->step_rows : e->logit_rows;
-    if (chunk == 0) chunk = most;
-    if (chunk < 0 || chunk > most) {
-        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT,
-                                       "a chunk of %d rows: this engine was opened for 1 to %d rows with logits", chunk,
-                                       most);
-    }
+    if (chunk < 0)
+        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT, "a chunk of %d rows, expected 0 or more", chunk);
+    if (chunk == 0 || chunk > most) chunk = most;
     status st = catch_up(s, err);
     if (!st) st = sequence_append(e, &s->seq, ids, n, err);
     while (!st && s->seq.cache.length < s->seq.n_tokens) {

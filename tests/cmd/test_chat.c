@@ -248,11 +248,19 @@ static void test_terminal(void **state) {
     child_expect(&c, "sets the system message");
     prompt(&c);
 #endif
-    child_write(&c, "hello\r");
+    child_write(&c, "h\303\244llo\r"); // a character of two bytes
+    prompt(&c);
+    char script[400];
+    snprintf(script, sizeof script, "/save %s\r", f->saved);
+    child_write(&c, script);
+    child_expect(&c, "saved 2 messages");
     prompt(&c);
     child_write(&c, "\004"); // Ctrl-D
     assert_int_equal(child_end(&c), 0);
     child_free(&c);
+    json_t *m = saved_messages(f);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(m, 0), "content")), "h\303\244llo");
+    json_decref(m);
 }
 
 static void test_interrupts(void **state) {
