@@ -46,7 +46,10 @@ $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(call obj,$(SUPPORT_SRC)) $(B
 else
 # The targets under names of their own, in one program.
 $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o): CPPFLAGS += -DLLVMFuzzerTestOneInput=replay_$(patsubst fuzz_%.o,%,$(@F))
-$(BUILD)/tests/fuzz/test_replay: $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o)
+$(BUILD)/tests/fuzz/test_replay: $(BUILD)/obj/tests/fuzz/test_replay.o $(FUZZ_SRC:%.c=$(BUILD)/obj/%.o) \
+  $(call obj,$(SUPPORT_SRC)) $(BUILD)/libcmd.a $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CMD_LIBS) $(LIBS) $(TEST_LIBS)
 endif
 
 # The n-th allocation fails: the linker puts the test's functions in the place of the allocator's, in this one program.
