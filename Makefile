@@ -5,6 +5,8 @@
 #   make check-arm       tests the AArch64 kernels under qemu
 #   make check-simde     tests the x86 kernels of every level over emulated instructions
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
+#   make check-all       all of these, and the tests under the sanitizers (an hour)
+#   make fuzz-run        fuzzes every parser for FUZZ_SECONDS each (mk/fuzz.mk)
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
 #   make install         into PREFIX (/usr/local); DESTDIR for packagers
 #   make clean           removes build/
@@ -94,5 +96,7 @@ clean:
 	rm -rf build
 
 include mk/check.mk
+include mk/fuzz.mk
+include mk/check-all.mk
 
 -include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))

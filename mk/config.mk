@@ -8,8 +8,9 @@ CFLAGS_debug := -O0 -g
 CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 CFLAGS_ubsan := -O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan := -O1 -g -fsanitize=thread
+CFLAGS_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 ifeq ($(CFLAGS_$(CONFIG)),)
-$(error CONFIG=$(CONFIG) is not one of release, debug, asan, ubsan, tsan)
+$(error CONFIG=$(CONFIG) is not one of release, debug, asan, ubsan, tsan, fuzz)
 endif
 # -ffp-contract=off: a fused multiply-add happens where the source says fma and nowhere else (docs/exactness.md).
 CFLAGS += -std=c11 $(CFLAGS_$(CONFIG)) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)

@@ -27,7 +27,9 @@ static status open_checkpoint(checkpoint **out, const char *name, error *err) {
         strbuf_addf(&user_hub, "%s/.cache/huggingface/hub", env_get(ENV_HOME));
         if (!user_hub.failed) dirs[n++] = strbuf_text(&user_hub);
     }
-    status s = checkpoint_open(out, name, dirs, n, err);
+    status s = home_hub.failed || user_hub.failed
+                   ? error_set(err, STATUS_NO_MEMORY, "%s: out of memory while opening it", name)
+                   : checkpoint_open(out, name, dirs, n, err);
     strbuf_deinit(&home_hub);
     strbuf_deinit(&user_hub);
     return s;
@@ -43,13 +45,21 @@ static void join_stop_ids(model_config *c, const tokenizer *tok) {
     }
 }
 
+// Whether a part could not be read for a reason that lies outside of the file.
+static bool out_of_memory(const error *why, error *err) {
+    if (why->code != STATUS_NO_MEMORY) return false;
+    error_set(err, why->code, "%s", why->text);
+    return true;
+}
+
 // A part that is absent is remembered with its reason; one that is damaged or unsupported too, because ids may still work.
-static void open_parts(tally_model *m) {
+static status open_parts(tally_model *m, error *err) {
     m->has_config = checkpoint_config(m->ck, &m->config, &m->why_no_config) == STATUS_OK;
+    if (out_of_memory(&m->why_no_config, err)) return STATUS_NO_MEMORY;
     if (tokenizer_open(&m->tok, m->ck, &m->why_no_tokenizer) != STATUS_OK) {
         m->tok = NULL;
         m->why_no_chat = m->why_no_tokenizer;
-        return;
+        return out_of_memory(&m->why_no_tokenizer, err) ? STATUS_NO_MEMORY : STATUS_OK;
     }
     if (m->has_config) join_stop_ids(&m->config, m->tok);
     str source = tokenizer_chat_template(m->tok);
@@ -60,6 +70,7 @@ static void open_parts(tally_model *m) {
     } else if (chat_template_open(&m->chat, source, &m->why_no_chat) != STATUS_OK) {
         m->chat = NULL;
     }
+    return out_of_memory(&m->why_no_chat, err) ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
 tally_status tally_model_open(tally_model **out, const char *name, tally_error *user_err) {
@@ -68,9 +79,9 @@ tally_status tally_model_open(tally_model **out, const char *name, tally_error *
     tally_model *m = calloc(1, sizeof *m);
     if (!m) return (tally_status)error_no_memory(err, sizeof *m);
     status s = open_checkpoint(&m->ck, name, err);
-    if (!s) open_parts(m);
-    if (!s && !m->has_config &&
-        !m->tok) { // a folder without config.json is there for its tokenizer, all else for a model
+    if (!s) s = open_parts(m, err);
+    // A folder without config.json is there for its tokenizer, all else for a model.
+    if (!s && !m->has_config && !m->tok) {
         const error *why = m->why_no_config.code == STATUS_NOT_FOUND ? &m->why_no_tokenizer : &m->why_no_config;
         s = error_set(err, why->code, "%s", why->text);
     }

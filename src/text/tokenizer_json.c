@@ -15,7 +15,9 @@ static status missing(const char *what, error *err) {
 }
 
 static status damaged(const json_reader *r, const char *what, size_t i, const char *expected, error *err) {
-    size_t n = r->text.len - r->at < 40 ? r->text.len - r->at : 40;
+    if (r->unescaped[0].failed || r->unescaped[1].failed) return error_no_memory(err, r->text.len);
+    size_t n = 0;
+    while (n < 40 && r->at + n < r->text.len && (unsigned char)r->text.data[r->at + n] >= ' ') n++; // within one line
     return error_set(err, STATUS_BAD_FILE, "tokenizer.json: entry %zu of model.%s must be %s; it goes on with: %.*s", i,
                      what, expected, (int)n, r->text.data + r->at);
 }

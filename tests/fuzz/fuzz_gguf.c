@@ -1,7 +1,4 @@
 // libFuzzer target: any bytes as a GGUF file. Opens it, reads its configuration and touches every tensor.
-//
-//     clang -g -O1 -std=c11 -D_GNU_SOURCE -Isrc -I. -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-//         tests/fuzz/fuzz_gguf.c src/base/*.c src/tensor/*.c src/file/*.c -ljansson -lm -o fuzz_gguf
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
