@@ -245,6 +245,7 @@ static double bytes_of(const bench_state *s, const bench_row *row) {
         return (double)row->n_gen *
                (double)tally_engine_step_bytes(s->engine, row->n_parallel, row->n_depth + row->n_gen / 2);
     int rows = row->n_prompt * row->n_parallel, step = s->report.step_rows;
+    if (s->report.chunk_rows < step / row->n_parallel) step = s->report.chunk_rows * row->n_parallel;
     double past = (double)tally_engine_step_bytes(s->engine, 1, row->n_depth + row->n_prompt) -
                   (double)tally_engine_step_bytes(s->engine, 1, 0);
     return (double)((rows + step - 1) / step) *
@@ -344,6 +345,7 @@ static int start(bench_state *s) {
     engine_options(s->model, o, 0, &sized);
     s->report.model = o->model;
     s->report.step_rows = sized.step_rows ? sized.step_rows : DEFAULT_STEP_ROWS;
+    s->report.chunk_rows = sized.chunk_rows ? sized.chunk_rows : s->report.step_rows;
     s->sessions = calloc((size_t)s->max_parallel, sizeof *s->sessions);
     s->generations = calloc((size_t)s->max_parallel, sizeof *s->generations);
     if (!s->sessions || !s->generations) return fail("memory ran out for %d sequences", s->max_parallel);

@@ -29,7 +29,7 @@ typedef struct bench_row {
 typedef struct bench_report {
     const char *model;
     int64_t weights; // bytes
-    int step_rows;
+    int step_rows, chunk_rows;
     bench_row *rows; // owned
     int n_rows;
 } bench_report;

@@ -38,9 +38,10 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
         json_array_append_new(samples_ns, json_integer((json_int_t)(r->seconds[i] * 1e9)));
         json_array_append_new(samples_ts, json_real(tokens_of(r) / r->seconds[i]));
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "build_commit", build_commit(), "build_version",
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i}", "build_commit", build_commit(), "build_version",
                           tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", report->model,
-                          "model_size", (json_int_t)report->weights, "n_batch", report->step_rows);
+                          "model_size", (json_int_t)report->weights, "n_batch", report->step_rows, "n_ubatch",
+                          report->chunk_rows);
     json_t *numbers =
         json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:s}", "n_threads", r->n_threads,
                   "n_prompt", r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel,

@@ -71,7 +71,7 @@ static void check_row(const json_t *row, int n_samples) {
 static void check_json(const char *model) {
     cli_result r;
     CLI(&r, "bench", "-m", model, "-p", "20,70", "-n", "30", "-r", "2", "-t", "1,2", "-d", "0,65", "--parallel", "1,3",
-        "-o", "json", "-ub", "33");
+        "-o", "json", "-b", "33", "-ub", "20");
     cli_assert_done(&r);
     assert_string_equal(r.err, ""); // no progress but on a terminal
     json_t *rows = json_loads(r.out, 0, NULL);
@@ -88,6 +88,7 @@ static void check_json(const char *model) {
         assert_int_equal(integer(row, "n_depth"), i / 6 % 2 ? 65 : 0);
         assert_int_equal(integer(row, "n_threads"), i / 12 ? 2 : 1);
         assert_int_equal(integer(row, "n_batch"), 33);
+        assert_int_equal(integer(row, "n_ubatch"), 20);
     }
     json_decref(rows);
 }
