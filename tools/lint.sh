@@ -110,17 +110,29 @@ check_sizes() {
 isa_flags() {
   case $1 in
     *_avx2.h) echo -mavx2 -mfma -mf16c ;;
-    *_avx512.h) echo -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c ;;
+    *_avx512*.h) echo -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c ;;
+    *_neon.h) echo -march=armv8-a+simd ;;
+    *_dotprod.h) echo -march=armv8.2-a+dotprod ;;
+    *_i8mm.h) echo -march=armv8.2-a+dotprod+i8mm ;;
   esac
 }
 check_headers() {
-  local file flags
+  local file flags compiler arm=aarch64-linux-gnu-gcc
+  [ "$("$cc" -dumpmachine | cut -d- -f1)" != aarch64 ] || arm=$cc
   # shellcheck disable=SC2046  # the libraries' flags are words
   flags=$(pkg-config --cflags jansson libpcre2-8 libutf8proc)
   for file in "${sources[@]}"; do
-    case $file in *_tmpl.h | *.c) continue ;; esac
+    compiler=$cc
+    case $file in
+      *_tmpl.h | *.c | tests/simde/*) continue ;;
+      *_avx*.h) [ "$arm" != "$cc" ] || continue ;;
+      *_neon.h | *_dotprod.h | *_i8mm.h)
+        command -v "$arm" >/dev/null || continue
+        compiler=$arm
+        ;;
+    esac
     # shellcheck disable=SC2046,SC2086
-    "$cc" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. $flags $(isa_flags "$file") -Wall -Wextra -Werror -Wno-unused-function \
+    "$compiler" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. $flags $(isa_flags "$file") -Wall -Wextra -Werror -Wno-unused-function \
       -fsyntax-only -include "$file" -x c /dev/null 2>/dev/null || complain "$file: does not compile alone"
   done
   if command -v c++ >/dev/null; then
