@@ -9,6 +9,8 @@
 #include "cmd/args_table.h"
 #include "cmd/common.h"
 
+enum { MODEL_BY_PLACE = CMD_INSPECT | CMD_PLAN }; // take the model without -m too
+
 // Calls for every name of "-a, --bb" in turn: sets *name and returns true until the list ends.
 static bool next_name(const char **list, str *name) {
     while (**list == ' ' || **list == ',') (*list)++;
@@ -156,12 +158,13 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
             return 0;
         }
         if (arg[0] != '-' || arg[1] == 0) {
-            if (cmd->bit != CMD_INSPECT) {
+            if (!(cmd->bit & MODEL_BY_PLACE)) {
                 return usage_error(
                     "tally %s does not know what '%s' is for; give the model with -m and text with -p or -f", cmd->name,
                     arg);
             }
-            if (o->model) return usage_error("tally inspect takes one model, not both '%s' and '%s'", o->model, arg);
+            if (o->model)
+                return usage_error("tally %s takes one model, not both '%s' and '%s'", cmd->name, o->model, arg);
             o->model = arg;
             continue;
         }
@@ -179,8 +182,8 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         if (rc) return rc;
     }
     if (!o->model) {
-        return usage_error("tally %s needs a model: %s", cmd->name,
-                           cmd->bit == CMD_INSPECT ? "tally inspect MODEL" : "-m MODEL");
+        return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
+                                         : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }
     return 0;
 }

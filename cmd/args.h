@@ -12,6 +12,7 @@ enum { // which subcommands take an option
     CMD_TOKENIZE = 4,
     CMD_DETOKENIZE = 8,
     CMD_INSPECT = 16,
+    CMD_PLAN = 32,
 };
 
 enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1 };
@@ -47,6 +48,10 @@ typedef struct options { // strings are borrowed from argv
     const char *logits_file, *perplexity_file, *kl_file;
     int chunk;
     bool batch_json, no_special, skip_special, text;
+
+    const char *device_file, *weight_type;
+    int prompt_rows, sequences; // 0: the library's default
+    bool per_op;
 } options;
 
 typedef struct command {

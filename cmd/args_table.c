@@ -15,6 +15,7 @@
 enum {
     LOADS = CMD_RUN | CMD_EVAL,                  // loads weights
     PLANS = LOADS | CMD_INSPECT,                 // knows the memory plan
+    CACHES = PLANS | CMD_PLAN,                   // knows the cache's types
     CODES = CMD_TOKENIZE | CMD_DETOKENIZE,       // works on a tokenizer alone
     CHATS = CMD_RUN | CMD_TOKENIZE,              // renders a chat template
     ENCODES = CMD_RUN | CMD_EVAL | CMD_TOKENIZE, // turns text into ids
@@ -23,21 +24,30 @@ enum {
 #define CACHE_TYPES "f32|f16|bf16|q8_0"
 
 const option_row option_table[] = {
-    TEXT("Model", "-m, --model", "MODEL", model, PLANS | CODES,
+    TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
          "Hugging Face folder, .gguf file, or org/name in the Hugging Face cache"),
     INT("Model", "-c, --ctx-size", "N", context, PLANS, 0, INT_MAX, CONTEXT_AUTO,
         "positions of the context; 0: the model's maximum; default: what the request needs"),
+    INT("Model", "-c, --ctx-size", "N", context, CMD_PLAN, 0, INT_MAX, CONTEXT_AUTO,
+        "positions a token of the decode step attends to; 0: the model's maximum; default 4096"),
     INT("Model", "-b, --batch-size", "N", batch, PLANS, 1, 65536, 0, "rows computed in one step at most; default 512"),
     INT("Model", "-ub, --ubatch-size", "N", ubatch, PLANS, 1, 65536, 0,
         "the same limit; the smaller of -b and -ub counts"),
-    {"Model", "-ctk, --cache-type-k", "TYPE", OPTION_TEXT, FIELD(cache_k), PLANS, 0, 0, 0, CACHE_TYPES,
+    {"Model", "-ctk, --cache-type-k", "TYPE", OPTION_TEXT, FIELD(cache_k), CACHES, 0, 0, 0, CACHE_TYPES,
      "type of cached keys: f32, f16, bf16, q8_0; default: f32 for F32 models, else f16"},
-    {"Model", "-ctv, --cache-type-v", "TYPE", OPTION_TEXT, FIELD(cache_v), PLANS, 0, 0, 0, CACHE_TYPES,
+    {"Model", "-ctv, --cache-type-v", "TYPE", OPTION_TEXT, FIELD(cache_v), CACHES, 0, 0, 0, CACHE_TYPES,
      "type of cached values, likewise"},
     INT("Model", "-t, --threads", "N", threads, LOADS, 1, 1024, 0, "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
-    FLAG("Model", "--no-fuse", no_fuse, LOADS, "run every operation by itself (same results, slower)"),
+    FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
+
+    TEXT("Plan", "--device", "FILE", device_file, CMD_PLAN, "the device's description (docs/plan.md); required"),
+    INT("Plan", "-p, --n-prompt", "N", prompt_rows, CMD_PLAN, 1, 1048576, 0, "rows of the prefill step; default 512"),
+    INT("Plan", "--batch", "N", sequences, CMD_PLAN, 1, 65536, 0, "sequences of the decode step; default 1"),
+    TEXT("Plan", "--type", "TYPE", weight_type, CMD_PLAN,
+         "weight type to assume, such as bf16, q8_0, q4_k; default: the tensors' own, else what config.json names"),
+    FLAG("Plan", "--per-op", per_op, CMD_PLAN, "list every operation of every layer instead of sums over layers"),
 
     TEXT("Prompt", "-p, --prompt", "TEXT", prompt, LOADS, "the prompt"),
     TEXT("Prompt", "-f, --file", "FILE", prompt_file, LOADS, "the prompt from a file; '-': standard input"),
@@ -92,7 +102,7 @@ const option_row option_table[] = {
     FLAG("Output", "--skip-special", skip_special, CMD_DETOKENIZE, "leave special tokens out of the text"),
     FLAG("Output", "--text", text, CMD_TOKENIZE, "with --chat: write the rendered prompt, byte for byte"),
     FLAG("Output", "--json", json, CMD_RUN, "print one JSON object at the end instead of text"),
-    FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT, "print one JSON object instead of a table"),
+    FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT | CMD_PLAN, "print one JSON object instead of a table"),
     FLAG("Output", "-v, --verbose", verbose, PLANS, "memory table and timings even when stderr is no terminal"),
     {0},
 };

@@ -9,5 +9,6 @@ int cmd_eval(const options *o);
 int cmd_tokenize(const options *o);
 int cmd_detokenize(const options *o);
 int cmd_inspect(const options *o);
+int cmd_plan(const options *o);
 
 #endif

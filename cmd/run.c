@@ -184,7 +184,7 @@ static json_t *logprobs_json(const run_state *s, int n_ids) {
         const tally_logprob *p = tally_generation_logprobs(s->generation, i, &n);
         if (!p || n == 0) continue;
         json_t *top = json_array();
-        for (int j = 0; j < n; j++) {
+        for (int j = 1; j < n; j++) {
             json_array_append_new(top, json_pack("{s:i, s:f}", "id", (int)p[j].id, "logprob", (double)p[j].logprob));
         }
         json_array_append_new(

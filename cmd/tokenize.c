@@ -14,7 +14,7 @@ static void print_ids(const int32_t *ids, size_t n) {
 }
 
 static int tokenize_text(const tally_model *model, const options *o, const char *text, size_t len) {
-    unsigned flags = (o->no_special ? 0 : TALLY_ADD_SPECIAL) | TALLY_PARSE_SPECIAL;
+    unsigned flags = (o->no_special ? 0 : TALLY_ADD_SPECIAL) | (o->no_parse_special ? 0 : TALLY_PARSE_SPECIAL);
     int32_t *ids;
     size_t n;
     tally_error err;

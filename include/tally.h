@@ -76,11 +76,11 @@ enum {
     TALLY_PARSE_SPECIAL = 2, // special tokens in the text become their ids
 };
 // Text to ids. *ids is owned by the caller (tally_free).
-TALLY_API tally_status tally_tokenize(const tally_model *model, const char *text, size_t len, unsigned flags, int32_t **ids, size_t *n,
-                                      tally_error *err);
+TALLY_API tally_status tally_tokenize(const tally_model *model, const char *text, size_t len, unsigned flags,
+                                      int32_t **ids, size_t *n, tally_error *err);
 // Ids to text. *text is zero-terminated valid UTF-8, owned by the caller; it may hold zero bytes.
-TALLY_API tally_status tally_detokenize(const tally_model *model, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *len,
-                                        tally_error *err);
+TALLY_API tally_status tally_detokenize(const tally_model *model, const int32_t *ids, size_t n, bool skip_special,
+                                        char **text, size_t *len, tally_error *err);
 
 typedef struct tally_chat {
     const char *messages;      // JSON array of {"role": ..., "content": ...}
@@ -90,31 +90,35 @@ typedef struct tally_chat {
     bool no_generation_prompt;
 } tally_chat;
 // The prompt as text: *text zero-terminated, owned by the caller.
-TALLY_API tally_status tally_chat_render(const tally_model *model, const tally_chat *chat, char **text, size_t *len, tally_error *err);
+TALLY_API tally_status tally_chat_render(const tally_model *model, const tally_chat *chat, char **text, size_t *len,
+                                         tally_error *err);
 // The prompt as ids: special tokens of the template become ids, those typed in a message stay text.
-TALLY_API tally_status tally_chat_tokenize(const tally_model *model, const tally_chat *chat, int32_t **ids, size_t *n, tally_error *err);
+TALLY_API tally_status tally_chat_tokenize(const tally_model *model, const tally_chat *chat, int32_t **ids, size_t *n,
+                                           tally_error *err);
 
 // ---- engines -------------------------------------------------------------------------------------------------------------
 
 typedef struct tally_engine tally_engine;
 
 typedef struct tally_engine_options { // all zero: defaults
-    int threads;               // 0: one per physical core
-    const char *cpu_level;     // "scalar", "avx2", ...; NULL: the best this processor has
-    int context;               // positions of the longest sequence; 0: the model's maximum, or less if memory is short
-    int64_t cache_positions;   // positions of all sequences together; 0: `context`
-    int step_rows;             // rows computed in one step at most (chunk of prefill); 0: 512
-    int logit_rows;            // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
+    int threads;                      // 0: one per physical core
+    const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
+    int context;             // positions of the longest sequence; 0: the model's maximum, or less if memory is short
+    int64_t cache_positions; // positions of all sequences together; 0: `context`
+    int step_rows;           // rows computed in one step at most (chunk of prefill); 0: 512
+    int logit_rows;          // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
-    bool no_prefix_reuse;      // do not keep blocks of finished sequences for others that start alike (results are the same)
-    bool no_mmap;              // read files into memory instead of mapping them
-    bool no_fuse;              // run the operation list as the model wrote it, without passes (results are the same)
+    bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
+    bool no_mmap;         // read files into memory instead of mapping them
+    bool no_fuse;         // run the operation list as the model wrote it, without passes (results are the same)
     // Called while weights load; returning false cancels.
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_user;
 } tally_engine_options;
 
-TALLY_API tally_status tally_engine_open(tally_engine **out, const tally_model *model, const tally_engine_options *options, tally_error *err);
+TALLY_API tally_status tally_engine_open(tally_engine **out, const tally_model *model,
+                                         const tally_engine_options *options, tally_error *err);
+// Closes the engine and every generation still open on it; close sessions first.
 TALLY_API void tally_engine_close(tally_engine *engine);
 TALLY_API int tally_engine_context(const tally_engine *engine); // positions, as decided
 // Memory by purpose, in bytes; also what tally_inspect tells before loading.
@@ -125,17 +129,33 @@ TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out
 
 // What the engine did since it was opened, and what it holds.
 typedef struct tally_stats {
-    int64_t steps, rows;             // steps run, rows computed in them
-    int64_t preemptions;             // sequences whose cache was given up and computed again
-    int64_t reused_positions;        // positions taken from the cache of another sequence
-    int64_t worst_wait;              // most steps in a row that a generation able to advance was passed over
+    int64_t steps, rows;                    // steps run, rows computed in them
+    int64_t preemptions;                    // sequences whose cache was given up and computed again
+    int64_t reused_positions;               // positions taken from the cache of another sequence
+    int64_t worst_wait;                     // most steps in a row that a generation able to advance was passed over
     int blocks, blocks_in_use, blocks_kept; // cache blocks: all; held by sequences; kept only for reuse
 } tally_stats;
 TALLY_API void tally_engine_stats(const tally_engine *engine, tally_stats *out);
 
 // Everything known of a model as one JSON object, owned by the caller: configuration, tensors, stop ids, and the memory plan for
 // the options, without loading weights.
-TALLY_API tally_status tally_inspect(const tally_model *model, const tally_engine_options *options, char **json, tally_error *err);
+TALLY_API tally_status tally_inspect(const tally_model *model, const tally_engine_options *options, char **json,
+                                     tally_error *err);
+
+typedef struct tally_plan_options { // what is zero: defaults
+    const char *device;            // file that describes the device (docs/plan.md); required
+    int context;                   // positions the decode step's rows attend to; 0: 4096, or the model's maximum if less
+    int prompt;                    // rows of the prefill step; 0: 512, or the context if less
+    int batch;                     // sequences of the decode step; 0: 1
+    const char *type;              // weight type to assume ("bf16", "q4_k", ...); NULL: the checkpoint's tensors, or without any
+                                   // the type the configuration names
+    const char *cache_k, *cache_v; // as for engines
+    bool no_fuse;                  // the list as the model wrote it
+} tally_plan_options;
+
+// What a prefill and a decode step cost on a described device, as one JSON object (docs/plan.md), owned by the caller. A
+// configuration is enough; no weights are read.
+TALLY_API tally_status tally_plan(const tally_model *model, const tally_plan_options *options, char **json, tally_error *err);
 
 // ---- sessions: one sequence under the caller's control ---------------------------------------------------------------------
 
@@ -150,8 +170,8 @@ TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t 
 TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
 // Appends ids, at most `chunk` rows a step (0: the engine's), and hands out the logits of every appended position in order.
 typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
-TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk, tally_logits_fn *fn, void *user,
-                                          tally_error *err);
+TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk,
+                                          tally_logits_fn *fn, void *user, tally_error *err);
 // A copy that shares the past (nothing is recomputed), and the state as bytes (tokens, keys, values) that the same model under the
 // same cache types can take back.
 TALLY_API tally_status tally_session_fork(tally_session **out, const tally_session *session, tally_error *err);
@@ -165,24 +185,24 @@ typedef struct tally_logit_bias {
     float bias; // added to the logit; -INFINITY forbids the token
 } tally_logit_bias;
 
-typedef struct tally_sampling { // applied in this order; all zero: greedy
-    float repeat_penalty;    // over prompt and output; 0 or 1: off
-    float presence_penalty;  // over output
-    float frequency_penalty; // over output
+typedef struct tally_sampling {         // applied in this order; all zero: greedy
+    float repeat_penalty;               // over prompt and output; 0 or 1: off
+    float presence_penalty;             // over output
+    float frequency_penalty;            // over output
     const tally_logit_bias *logit_bias; // borrowed during the generation
     int n_logit_bias;
-    float temperature;       // 0: greedy
-    int top_k;               // 0: off
-    float top_p;             // 0 or 1: off
-    float min_p;             // 0: off
+    float temperature; // 0: greedy
+    int top_k;         // 0: off
+    float top_p;       // 0 or 1: off
+    float min_p;       // 0: off
     uint64_t seed;
-    uint32_t sample;         // index of the sample among those of one request
+    uint32_t sample; // index of the sample among those of one request
 } tally_sampling;
 
 typedef struct tally_request {
     const int32_t *ids; // prompt, not empty; copied
     int n_ids;
-    int max_tokens;     // new tokens; negative: until a stop or the context ends
+    int max_tokens; // new tokens; negative: until a stop or the context ends
     tally_sampling sampling;
     const char *const *stops; // stop strings; copied
     int n_stops;
@@ -198,7 +218,8 @@ typedef struct tally_logprob {
 typedef struct tally_generation tally_generation;
 
 // Checks and enqueues the request. What is wrong with it is said here; what goes wrong later ends this generation only.
-TALLY_API tally_status tally_generate(tally_engine *engine, const tally_request *request, tally_generation **out, tally_error *err);
+TALLY_API tally_status tally_generate(tally_engine *engine, const tally_request *request, tally_generation **out,
+                                      tally_error *err);
 TALLY_API void tally_generation_close(tally_generation *g); // also cancels
 // One step of every live generation: a chunk of prompt or a token each. *idle (may be NULL) tells that none is left to advance.
 TALLY_API tally_status tally_engine_step(tally_engine *engine, bool *idle, tally_error *err);
@@ -208,7 +229,8 @@ TALLY_API bool tally_generation_done(const tally_generation *g);
 TALLY_API const char *tally_generation_finish_reason(const tally_generation *g);
 TALLY_API tally_status tally_generation_status(const tally_generation *g, tally_error *err); // why it ended in "error"
 TALLY_API const int32_t *tally_generation_ids(const tally_generation *g, int *n); // new ids so far, a stop id excluded
-// Text so far: whole characters, cut before a stop string, nothing that may still turn out to be part of one. Grows only.
+// Text so far: *len bytes of whole characters, cut before a stop string, nothing that may still turn out to be part of one. Grows
+// only. What stands behind *len is not text yet; once the generation is done, a zero byte stands there.
 TALLY_API const char *tally_generation_text(const tally_generation *g, size_t *len);
 // Of new token i: `n` entries, the chosen token first, then the `logprobs` best. NULL when not asked for.
 TALLY_API const tally_logprob *tally_generation_logprobs(const tally_generation *g, int i, int *n);

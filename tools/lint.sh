@@ -20,6 +20,12 @@ allowed_sizes() {
   case $1 in
     # the public interface spells its arguments out
     src/engine/model_api.c:*parameters* | src/engine/session.c:*parameters*) return 0 ;;
+    # kernels take their numbers as plain arguments: structs would be memory traffic in the innermost calls
+    src/backend/cpu/scalar/float_scalar.c:*parameters* | src/backend/cpu/simd/rows_tmpl.h:*parameters*) return 0 ;;
+    # one value, its place in the message, its range
+    src/base/json.c:*parameters* | src/file/safetensors.c:*parameters*) return 0 ;;
+    # a writer of test files mirrors the fields of the format
+    tests/support/*:*parameters*) return 0 ;;
     *) return 1 ;;
   esac
 }
@@ -36,11 +42,12 @@ allowed_for() {
     src/text/*) echo base file text ;;
     src/op/*) echo base tensor op ;;
     src/backend/cpu/*) echo base tensor op backend/cpu ;;
+    src/backend/cost/*) echo base tensor op backend/cost ;;
     src/comm/*) echo base tensor op comm ;;
     src/model/*) echo base tensor file op comm model ;;
     src/cache/*) echo base tensor op cache ;;
     src/spec/*) echo base tensor op model cache spec ;;
-    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu tally.h ;;
+    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu backend/cost tally.h ;;
     src/engine/*) echo base tensor file text op comm model cache spec engine tally.h ;;
     cmd/*) echo base cmd tally.h ;;
     include/*) echo ;;

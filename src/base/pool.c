@@ -1,6 +1,7 @@
 #include "base/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -133,6 +134,12 @@ void pool_for(pool *p, int n, pool_fn *fn, void *ctx) {
     atomic_store_explicit(&p->busy, p->n_threads - 1, memory_order_relaxed);
     start_round(p);
     take_indices(p, 0);
-    while (atomic_load_explicit(&p->busy, memory_order_acquire) > 0) relax();
+    for (int i = 0; atomic_load_explicit(&p->busy, memory_order_acquire) > 0; i++) {
+        if (i < POLLS_BEFORE_SLEEP) {
+            relax();
+        } else {
+            sched_yield(); // a worker has lost its core to someone else: let it have this one
+        }
+    }
     fpenv_leave(saved);
 }

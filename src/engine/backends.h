@@ -5,7 +5,13 @@
 #include "base/cpuinfo.h"
 #include "base/pool.h"
 #include "op/backend.h"
+#include "op/op_cost.h"
 
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err);
+
+// A backend that adds up a described device's time instead of computing (docs/plan.md), and what it counted in its last run.
+status backends_create_cost(backend **out, const char *device_file, error *err);
+const hardware *backends_cost_hardware(const backend *b);
+const step_cost *backends_cost_last(const backend *b);
 
 #endif

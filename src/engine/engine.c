@@ -29,6 +29,12 @@ static status cache_type(const char *option, const char *value, dtype natural, c
     return STATUS_OK;
 }
 
+status engine_plan_cache_types(model *m, const char *k, const char *v, error *err) {
+    dtype natural = model_is_f32(m) ? DTYPE_F32 : DTYPE_F16;
+    TRY(cache_type("-ctk", k, natural, &m->config, &m->cache.k_type, err));
+    return cache_type("-ctv", v, natural, &m->config, &m->cache.v_type, err);
+}
+
 static status choose_level(const char *name, cpu_level *level, error *err) {
     *level = cpu_level_best();
     if (!name) return STATUS_OK;
@@ -70,9 +76,7 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     TRY(choose_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
     TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : PASS_ALL, err));
-    dtype natural = model_is_f32(&p->model) ? DTYPE_F32 : DTYPE_F16;
-    TRY(cache_type("-ctk", o->cache_k, natural, &source->config, &p->model.cache.k_type, err));
-    TRY(cache_type("-ctv", o->cache_v, natural, &source->config, &p->model.cache.v_type, err));
+    TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));
     TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
     for (int i = 0; i < p->model.list.n_ops; i++) {

@@ -22,4 +22,7 @@ typedef struct engine_plan {
 status engine_plan_init(engine_plan *p, const tally_model *source, const tally_engine_options *o, error *err);
 void engine_plan_deinit(engine_plan *p);
 
+// Sets the types of a built model's cache: by name, or (NULL) F32 for F32 models and F16 for others.
+status engine_plan_cache_types(model *m, const char *k, const char *v, error *err);
+
 #endif

@@ -20,6 +20,7 @@ void sequence_deinit(sequence *s) {
 }
 
 status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, int n, error *err) {
+    if (n < 0) return error_set(err, STATUS_BAD_ARGUMENT, "the number of tokens is %d, it must be at least 0", n);
     if (n > e->context - s->n_tokens) {
         return error_set(err, STATUS_FULL,
                          "%d tokens behind %d do not fit a context of %d; raise -c (the model's maximum is %d)", n,
@@ -31,7 +32,7 @@ status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, i
                              s->n_tokens + i, e->n_vocab - 1);
         }
     }
-    memcpy(s->token + s->n_tokens, ids, (size_t)n * sizeof *ids);
+    if (n > 0) memcpy(s->token + s->n_tokens, ids, (size_t)n * sizeof *ids);
     s->n_tokens += n;
     return STATUS_OK;
 }

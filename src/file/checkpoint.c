@@ -78,7 +78,7 @@ static status open_folder(checkpoint *ck, const char *folder, error *err) {
 static status open_file(checkpoint *ck, const char *name, error *err) {
     str s = str_from(name);
     if (str_ends(s, STR(".safetensors")) || str_ends(s, STR(".safetensors.index.json")) ||
-        str_ends(s, STR("/config.json"))) {
+        str_ends(s, STR("/config.json")) || str_is(s, "config.json")) {
         const char *slash = strrchr(name, '/');
         char folder[PATH_BYTES];
         if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - name) : 1, slash ? name : ".") >=

@@ -85,11 +85,23 @@ static status add(binder *b, const weight *w, int *id) {
     return *id < 0 ? no_memory(b) : STATUS_OK;
 }
 
+// What converters to GGUF store where the wanted type does not fit: vectors and routers as F32; a matrix whose rows are no multiple
+// of the type's block in a type of smaller blocks.
+static dtype planned_type(dtype wanted, const weight *w) {
+    static const dtype smaller[DTYPE_COUNT] = {
+        [DTYPE_Q2_K] = DTYPE_IQ4_NL, [DTYPE_Q3_K] = DTYPE_IQ4_NL, [DTYPE_IQ4_XS] = DTYPE_IQ4_NL,
+        [DTYPE_Q4_K] = DTYPE_Q5_0,   [DTYPE_Q5_K] = DTYPE_Q5_1,   [DTYPE_Q6_K] = DTYPE_Q8_0};
+    if (!dtype_is_block(wanted)) return wanted;
+    if (w->role == WEIGHT_VECTOR || w->role == WEIGHT_ROUTER) return DTYPE_F32;
+    if (w->k % dtype_get(wanted)->block_elems == 0) return wanted;
+    return w->k % 32 == 0 ? smaller[wanted] : DTYPE_F16;
+}
+
 // One part with room for n data pointers.
 static status set_part(binder *b, weight *w, int64_t n_data, const void ***data) {
     *data = arena_calloc(&b->m->memory, (size_t)n_data, sizeof **data);
     if (!*data) return no_memory(b);
-    w->part[w->n_parts++] = (weight_part){.type = b->plan_type, .n_rows = w->n, .data = *data};
+    w->part[w->n_parts++] = (weight_part){.type = planned_type(b->plan_type, w), .n_rows = w->n, .data = *data};
     return STATUS_OK;
 }
 
@@ -243,25 +255,27 @@ static status refuse_surplus(binder *b) {
     return STATUS_OK;
 }
 
-static status bind_all(binder *b, const family *f, layer_weights *top, layer_weights *layers) {
+static status bind_all(binder *b, const family *f, bound_weights *out) {
     const model_config *c = &b->m->config;
-    for (int i = 0; i < W_FIELD_COUNT; i++) top->id[i] = -1;
-    TRY(bind_top(b, top));
-    TRY(bind_rope(b, top));
+    out->layers = arena_calloc(&b->m->memory, (size_t)c->n_layers, sizeof *out->layers);
+    if (!out->layers) return no_memory(b);
+    for (int i = 0; i < W_FIELD_COUNT; i++) out->top.id[i] = -1;
+    TRY(bind_top(b, &out->top));
+    TRY(bind_rope(b, &out->top));
     for (int layer = 0; layer < c->n_layers; layer++) {
-        for (int i = 0; i < W_FIELD_COUNT; i++) layers[layer].id[i] = -1;
+        int *id = out->layers[layer].id;
+        for (int i = 0; i < W_FIELD_COUNT; i++) id[i] = -1;
         for (int i = 0; i < f->n_rules; i++) {
             const weight_rule *r = &f->rules[i];
-            if (applies(c, r->when, layer)) TRY(bind_rule(b, r, layer, &layers[layer].id[r->field]));
+            if (applies(c, r->when, layer)) TRY(bind_rule(b, r, layer, &id[r->field]));
         }
     }
     return refuse_surplus(b);
 }
 
-status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, layer_weights *top,
-                    layer_weights *layers, error *err) {
+status bind_weights(model *m, const family *f, const checkpoint *ck, dtype plan_type, bound_weights *out, error *err) {
     binder b = {.m = m, .ck = ck, .plan_type = plan_type, .err = err};
-    status s = bind_all(&b, f, top, layers);
+    status s = bind_all(&b, f, out);
     map_deinit(&b.used);
     return s;
 }

@@ -39,12 +39,11 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
     arena_init(&m->memory);
     m->weights.memory = &m->memory;
     const family *f = family_get(config->family);
-    layer_weights top, *layers = arena_calloc(&m->memory, (size_t)config->n_layers, sizeof *layers);
-    if (!layers) return error_no_memory(err, (unsigned long long)config->n_layers * sizeof *layers);
-    TRY(bind_weights(m, f, ck, plan_type, &top, layers, err));
+    bound_weights bound;
+    TRY(bind_weights(m, f, ck, plan_type, &bound, err));
     m->n_pieces = bind_pieces(m);
     op_list_init(&m->list, &m->memory, &m->weights, err);
-    write_forward(m, f, &top, layers);
+    write_forward(m, f, &bound.top, bound.layers);
     TRY(passes_run(&m->list, passes));
     m->cache = (cache_desc){.n_layers = config->n_layers,
                             .n_kv_heads = config->n_kv_heads,
@@ -53,7 +52,7 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
                             .v_type = DTYPE_F16};
     for (int i = 0; i < m->weights.n; i++) {
         const weight *w = &m->weights.w[i];
-        if (!w->absorbed) m->n_params += w->n_experts * w->n * w->k;
+        if (!w->absorbed && i != bound.top.id[W_INV_FREQ]) m->n_params += w->n_experts * w->n * w->k;
     }
     return STATUS_OK;
 }

@@ -19,11 +19,11 @@ typedef struct model {
     op_list list;
     cache_desc cache; // types are the engine's choice
     int n_pieces;     // tp_exact: pieces of the sums over split dimensions (docs/exactness.md)
-    int64_t n_params; // numbers in live weights
+    int64_t n_params; // numbers in live weights, the frequency table aside
 } model;
 
-// `ck` may be NULL (plan only; weights count as `plan_type`). `passes`: op/passes.h. The checkpoint's tensors must be loaded and
-// outlive the uploads. On failure the model is empty and model_deinit is still allowed.
+// `ck` may be NULL (plan only; weights count as `plan_type`, or its nearest where that does not fit). `passes`: op/passes.h. The
+// checkpoint's tensors must be loaded and outlive the uploads. On failure the model is empty and model_deinit is still allowed.
 status model_build(model *m, const model_config *config, const checkpoint *ck, dtype plan_type, unsigned passes,
                    error *err);
 void model_deinit(model *m);

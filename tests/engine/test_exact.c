@@ -38,6 +38,7 @@ static tally_engine_options options(int threads, const char *level, bool fuse) {
                                   .no_fuse = !fuse,
                                   .context = 2048,
                                   .cache_positions = 8192,
+                                  .no_prefix_reuse = true,
                                   .step_rows = 128,
                                   .logit_rows = 128};
 }

@@ -38,7 +38,8 @@ static void script_close(script *s) {
     temp_folder_remove(&s->folder);
 }
 
-#define SCRIPT(...) script_open((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define SCRIPT(...) \
+    script_open((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 // What a request must give. NULL text: not looked at.
 typedef struct expected {
@@ -50,7 +51,7 @@ static void check_progress(const tally_generation *g, char *shown, size_t *n_sho
     size_t len;
     const char *text = tally_generation_text(g, &len);
     assert_true(len >= *n_shown && len < 4096);
-    assert_memory_equal(text, shown, *n_shown); // grows only
+    assert_memory_equal(text, shown, *n_shown);                 // grows only
     assert_int_equal(utf8_valid_prefix((str){text, len}), len); // no half character
     memcpy(shown, text, len);
     *n_shown = len;
@@ -103,7 +104,8 @@ static void test_eos_at_every_place(void **state) {
             script s = script_open(pieces, n);
             run(&s, (tally_request){.max_tokens = 20}, (expected){at, want, "stop"});
             run(&s, (tally_request){.max_tokens = -1}, (expected){at, want, "stop"});
-            run(&s, (tally_request){.max_tokens = at + 1}, (expected){at, want, "stop"}); // the stop is the last token allowed
+            run(&s, (tally_request){.max_tokens = at + 1},
+                (expected){at, want, "stop"}); // the stop is the last token allowed
             if (at > 0) run(&s, (tally_request){.max_tokens = at}, (expected){at, want, "length"});
             run(&s, (tally_request){.max_tokens = 6, .ignore_eos = true}, (expected){6, "abcdefgh", "length"});
             script_close(&s);
@@ -131,24 +133,26 @@ static void stop(const script *s, const char *a, const char *b, expected want) {
 static void test_stop_strings(void **state) {
     (void)state;
     script s = SCRIPT("he", "llo", " wo", "rld", "!", "abab", "q", "<eos>");
-    stop(&s, "llo", NULL, (expected){2, "he", "stop"});                // one whole token
-    stop(&s, "l", NULL, (expected){2, "he", "stop"});                  // inside one token
-    stop(&s, "he", NULL, (expected){1, "", "stop"});                   // at the very start
-    stop(&s, "hello", NULL, (expected){2, "", "stop"});                // over a border
-    stop(&s, "o w", NULL, (expected){3, "hell", "stop"});              // from inside one token into the next
-    stop(&s, "ello world", NULL, (expected){4, "h", "stop"});          // over several
-    stop(&s, "ld!", NULL, (expected){5, "hello wor", "stop"});         // the last byte of it is a token of its own
-    stop(&s, "bab", NULL, (expected){6, "hello world!a", "stop"});     // the first of two places
-    stop(&s, "q", NULL, (expected){7, "hello world!abab", "stop"});    // just before EOS
+    stop(&s, "llo", NULL, (expected){2, "he", "stop"});                   // one whole token
+    stop(&s, "l", NULL, (expected){2, "he", "stop"});                     // inside one token
+    stop(&s, "he", NULL, (expected){1, "", "stop"});                      // at the very start
+    stop(&s, "hello", NULL, (expected){2, "", "stop"});                   // over a border
+    stop(&s, "o w", NULL, (expected){3, "hell", "stop"});                 // from inside one token into the next
+    stop(&s, "ello world", NULL, (expected){4, "h", "stop"});             // over several
+    stop(&s, "ld!", NULL, (expected){5, "hello wor", "stop"});            // the last byte of it is a token of its own
+    stop(&s, "bab", NULL, (expected){6, "hello world!a", "stop"});        // the first of two places
+    stop(&s, "q", NULL, (expected){7, "hello world!abab", "stop"});       // just before EOS
     stop(&s, "world?", NULL, (expected){7, "hello world!ababq", "stop"}); // never completed: nothing is lost
     stop(&s, "ababqx", NULL, (expected){7, "hello world!ababq", "stop"}); // held back until EOS, then shown
-    stop(&s, "lo", "world", (expected){2, "hel", "stop"});             // the one that comes first
+    stop(&s, "lo", "world", (expected){2, "hel", "stop"});                // the one that comes first
     stop(&s, "world", "lo", (expected){2, "hel", "stop"});
-    stop(&s, "llo w", "ello", (expected){2, "h", "stop"});             // the one that is complete first
-    stop(&s, "ab", "abab", (expected){6, "hello world!", "stop"});     // one a prefix of the other
-    stop(&s, "ba", "abab", (expected){6, "hello world!", "stop"});     // both complete in one token: the earlier place
-    run(&s, (tally_request){.max_tokens = 2, .stops = (const char *const[]){"llo w"}, .n_stops = 1}, (expected){2, "hello", "length"}); // cut short
-    run(&s, (tally_request){.max_tokens = 2, .stops = (const char *const[]){"llo"}, .n_stops = 1}, (expected){2, "he", "stop"}); // in the last token
+    stop(&s, "llo w", "ello", (expected){2, "h", "stop"});         // the one that is complete first
+    stop(&s, "ab", "abab", (expected){6, "hello world!", "stop"}); // one a prefix of the other
+    stop(&s, "ba", "abab", (expected){6, "hello world!", "stop"}); // both complete in one token: the earlier place
+    run(&s, (tally_request){.max_tokens = 2, .stops = (const char *const[]){"llo w"}, .n_stops = 1},
+        (expected){2, "hello", "length"}); // cut short
+    run(&s, (tally_request){.max_tokens = 2, .stops = (const char *const[]){"llo"}, .n_stops = 1},
+        (expected){2, "he", "stop"}); // in the last token
     script_close(&s);
 }
 
@@ -184,7 +188,8 @@ static void test_whole_characters(void **state) {
     static const char *const characters[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
     for (int c = 0; c < 3; c++) {
         size_t len = strlen(characters[c]);
-        char byte[4][2] = {{characters[c][0]}, {characters[c][1]}, {characters[c][2]}, {len > 3 ? characters[c][3] : 0}};
+        char byte[4][2] = {
+            {characters[c][0]}, {characters[c][1]}, {characters[c][2]}, {len > 3 ? characters[c][3] : 0}};
         const char *pieces[6] = {"a"};
         int n = 1;
         for (size_t i = 0; i < len; i++) pieces[n++] = byte[i];
@@ -206,7 +211,12 @@ static void test_whole_characters(void **state) {
 static void test_broken_characters(void **state) {
     (void)state;
     script s = SCRIPT("\xe2\x82", "a", "\xff", "b\xc3", "\xa9z", "<eos>");
-    run(&s, (tally_request){.max_tokens = 50}, (expected){5, "\xef\xbf\xbd" "a\xef\xbf\xbd" "b\xc3\xa9z", "stop"});
+    run(&s, (tally_request){.max_tokens = 50},
+        (expected){5,
+                   "\xef\xbf\xbd"
+                   "a\xef\xbf\xbd"
+                   "b\xc3\xa9z",
+                   "stop"});
     script_close(&s);
 }
 
@@ -259,11 +269,13 @@ static void test_bad_requests(void **state) {
     static const int32_t good[] = {'q', 'r', 's'}, high[] = {'q', 320, 's'}, low[] = {'q', 'r', -1};
     refused(&s, (tally_request){.ids = good, .n_ids = 0}, TALLY_BAD_ARGUMENT, PARTS("prompt is empty"));
     refused(&s, (tally_request){.ids = NULL, .n_ids = 0}, TALLY_BAD_ARGUMENT, PARTS("prompt is empty"));
-    refused(&s, (tally_request){.ids = high, .n_ids = 3}, TALLY_BAD_ARGUMENT, PARTS("token 320", "position 1", "0 to 319"));
-    refused(&s, (tally_request){.ids = low, .n_ids = 3}, TALLY_BAD_ARGUMENT, PARTS("token -1", "position 2", "0 to 319"));
+    refused(&s, (tally_request){.ids = high, .n_ids = 3}, TALLY_BAD_ARGUMENT,
+            PARTS("token 320", "position 1", "0 to 319"));
+    refused(&s, (tally_request){.ids = low, .n_ids = 3}, TALLY_BAD_ARGUMENT,
+            PARTS("token -1", "position 2", "0 to 319"));
     refused(&s, (tally_request){.ids = good, .n_ids = 3, .logprobs = -1}, TALLY_BAD_ARGUMENT, PARTS("logprobs", "-1"));
-    refused(&s, (tally_request){.ids = good, .n_ids = 3, .stops = (const char *const[]){"x", ""}, .n_stops = 2}, TALLY_BAD_ARGUMENT,
-            PARTS("stop string 2", "empty"));
+    refused(&s, (tally_request){.ids = good, .n_ids = 3, .stops = (const char *const[]){"x", ""}, .n_stops = 2},
+            TALLY_BAD_ARGUMENT, PARTS("stop string 2", "empty"));
     refused(&s, (tally_request){.ids = good, .n_ids = 3, .sampling.top_p = 7}, TALLY_BAD_ARGUMENT, PARTS("top_p", "7"));
     script_close(&s);
 }
@@ -300,7 +312,9 @@ static void test_logprobs(void **state) {
             for (int v = 0; v < SCRIPT_VOCAB; v++) sum += exp((double)logits[v]);
             for (int k = 0; k < n; k++) {
                 assert_true(fabs((double)p[k].logprob - ((double)logits[p[k].id] - log(sum))) < 1e-5);
-                if (k > 1) assert_true(p[k].logprob < p[k - 1].logprob || (p[k].logprob == p[k - 1].logprob && p[k].id > p[k - 1].id));
+                if (k > 1)
+                    assert_true(p[k].logprob < p[k - 1].logprob ||
+                                (p[k].logprob == p[k - 1].logprob && p[k].id > p[k - 1].id));
             }
         }
         int n;
@@ -362,10 +376,18 @@ static void test_timings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_eos_at_every_place),    cmocka_unit_test(test_special_tokens_have_no_text), cmocka_unit_test(test_stop_strings),
-        cmocka_unit_test(test_overlapping_stops),     cmocka_unit_test(test_stop_of_several_bytes),       cmocka_unit_test(test_whole_characters),
-        cmocka_unit_test(test_broken_characters),     cmocka_unit_test(test_max_tokens),                  cmocka_unit_test(test_prompt_lengths),
-        cmocka_unit_test(test_bad_requests),          cmocka_unit_test(test_logprobs),                    cmocka_unit_test(test_samplers_in_a_request),
+        cmocka_unit_test(test_eos_at_every_place),
+        cmocka_unit_test(test_special_tokens_have_no_text),
+        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_overlapping_stops),
+        cmocka_unit_test(test_stop_of_several_bytes),
+        cmocka_unit_test(test_whole_characters),
+        cmocka_unit_test(test_broken_characters),
+        cmocka_unit_test(test_max_tokens),
+        cmocka_unit_test(test_prompt_lengths),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_samplers_in_a_request),
         cmocka_unit_test(test_timings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,9 +141,9 @@ static void same_choices(fixture *f, tally_sampling s, const text *t, int draws)
     for (int i = 0; i < draws; i++) {
         int want = reference_choice(&s, f->logits, f->n, t, (uint64_t)i), got = choose(f, &s, t, (uint64_t)i);
         if (want != got) {
-            fail_msg("position %d: sampler %d, reference %d (T %g k %d p %g min %g repeat %g presence %g frequency %g)", i, got, want,
-                     (double)s.temperature, s.top_k, (double)s.top_p, (double)s.min_p, (double)s.repeat_penalty, (double)s.presence_penalty,
-                     (double)s.frequency_penalty);
+            fail_msg("position %d: sampler %d, reference %d (T %g k %d p %g min %g repeat %g presence %g frequency %g)",
+                     i, got, want, (double)s.temperature, s.top_k, (double)s.top_p, (double)s.min_p,
+                     (double)s.repeat_penalty, (double)s.presence_penalty, (double)s.frequency_penalty);
         }
     }
 }
@@ -178,11 +178,17 @@ static void test_combinations(void **state) {
         int n = 2 + (int)(hash_mix(c) % 300);
         fixture f = make(n < 18 ? 18 : n, c * 1000);
         uint64_t r = hash_mix(c + 77);
-        tally_sampling s = {.temperature = 0.1f + (float)(r % 20) / 10, .top_k = (r >> 8) % 3 ? (int)((r >> 10) % 30) : 0,
-                            .top_p = (r >> 20) % 3 ? (float)((r >> 22) % 100) / 100 : 0, .min_p = (r >> 30) % 3 ? (float)((r >> 32) % 50) / 200 : 0,
-                            .repeat_penalty = (r >> 40) % 2 ? 1.3f : 0, .presence_penalty = (r >> 41) % 2 ? 0.7f : 0,
-                            .frequency_penalty = (r >> 42) % 2 ? -0.4f : 0, .logit_bias = bias, .n_logit_bias = (int)((r >> 43) % 4),
-                            .seed = r, .sample = (uint32_t)c};
+        tally_sampling s = {.temperature = 0.1f + (float)(r % 20) / 10,
+                            .top_k = (r >> 8) % 3 ? (int)((r >> 10) % 30) : 0,
+                            .top_p = (r >> 20) % 3 ? (float)((r >> 22) % 100) / 100 : 0,
+                            .min_p = (r >> 30) % 3 ? (float)((r >> 32) % 50) / 200 : 0,
+                            .repeat_penalty = (r >> 40) % 2 ? 1.3f : 0,
+                            .presence_penalty = (r >> 41) % 2 ? 0.7f : 0,
+                            .frequency_penalty = (r >> 42) % 2 ? -0.4f : 0,
+                            .logit_bias = bias,
+                            .n_logit_bias = (int)((r >> 43) % 4),
+                            .seed = r,
+                            .sample = (uint32_t)c};
         same_choices(&f, s, &SAID, 12);
         s.temperature = 0;
         same_choices(&f, s, &SAID, 1);
@@ -208,12 +214,15 @@ static void test_order_by_hand(void **state) {
     // The bias comes behind the penalties: 3.9/4 + 3.1 = 4.075 > 4; (3.9 + 3.1)/4 would lose.
     tally_logit_bias bias = {1, 3.1f};
     const text only_one = {NULL, (int32_t[]){1}, 0, 1};
-    assert_int_equal(choose(&f, &(tally_sampling){.repeat_penalty = 4, .logit_bias = &bias, .n_logit_bias = 1}, &only_one, 0), 1);
+    assert_int_equal(
+        choose(&f, &(tally_sampling){.repeat_penalty = 4, .logit_bias = &bias, .n_logit_bias = 1}, &only_one, 0), 1);
     // top-k takes the two best before top-p; min-p goes by what temperature made of the distribution.
     memcpy(f.logits, (float[]){1.0f, 0.9f, 0.8f, 0.7f}, 4 * sizeof(float));
     for (uint64_t i = 0; i < 300; i++) {
-        assert_true(choose(&f, &(tally_sampling){.temperature = 1, .top_k = 2, .top_p = 0.51f}, &t, i) < 1); // p(0) = 0.525 of the two
-        assert_true(choose(&f, &(tally_sampling){.temperature = 0.1f, .min_p = 0.3f}, &t, i) < 2);          // 1, 0.37, 0.14, 0.05
+        assert_true(choose(&f, &(tally_sampling){.temperature = 1, .top_k = 2, .top_p = 0.51f}, &t, i) <
+                    1); // p(0) = 0.525 of the two
+        assert_true(choose(&f, &(tally_sampling){.temperature = 0.1f, .min_p = 0.3f}, &t, i) <
+                    2); // 1, 0.37, 0.14, 0.05
     }
     drop(&f);
 }
@@ -236,7 +245,8 @@ static void test_ties(void **state) {
     // Sampled: equal probabilities stand in order of id, so u < 1/2 is the lower one.
     for (uint64_t i = 0; i < 50; i++) {
         int want = rng_uniform(9, 2, i) < 0.5 ? 3710 : 9930;
-        assert_int_equal(choose(&f, &(tally_sampling){.temperature = 0.5f, .top_k = 2, .seed = 9, .sample = 2}, &SAID, i), want);
+        assert_int_equal(
+            choose(&f, &(tally_sampling){.temperature = 0.5f, .top_k = 2, .seed = 9, .sample = 2}, &SAID, i), want);
     }
     for (int i = 0; i < V; i++) f.logits[i] = 0.25f; // all equal
     assert_int_equal(choose(&f, &(tally_sampling){0}, &SAID, 0), 0);
@@ -262,7 +272,8 @@ static void test_depends_on_key_only(void **state) {
     tally_sampling s = {.temperature = 2, .seed = 11, .sample = 4};
     int first[64], other_seed = 0, other_sample = 0, other_position = 0;
     for (int i = 0; i < 64; i++) first[i] = choose(&f, &s, &SAID, (uint64_t)i);
-    for (int i = 63; i >= 0; i--) assert_int_equal(choose(&f, &s, &SAID, (uint64_t)i), first[i]); // the order of calls is nothing
+    for (int i = 63; i >= 0; i--)
+        assert_int_equal(choose(&f, &s, &SAID, (uint64_t)i), first[i]); // the order of calls is nothing
     tally_sampling seed = s, sample = s;
     seed.seed++, sample.sample++;
     for (int i = 0; i < 64; i++) {
@@ -279,7 +290,8 @@ static void test_distribution(void **state) {
     (void)state;
     enum { N = 20000, V = 8 };
     fixture f = make(V, 21);
-    const tally_sampling cases[] = {{.temperature = 0.7f, .seed = 1}, {.temperature = 3, .seed = 2}, {.temperature = 2, .top_p = 0.9f, .seed = 3}};
+    const tally_sampling cases[] = {
+        {.temperature = 0.7f, .seed = 1}, {.temperature = 3, .seed = 2}, {.temperature = 2, .top_p = 0.9f, .seed = 3}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         entry e[V];
         int left = reference(&cases[c], f.logits, V, &SAID, e), seen[V] = {0};
@@ -377,16 +389,29 @@ static void test_errors(void **state) {
     for (int i = 0; i < 100; i++) bias[i] = (tally_logit_bias){i, -INFINITY};
     bad((tally_sampling){.logit_bias = bias, .n_logit_bias = 100}, "logit_bias", "100", "forbids all");
     error err;
-    tally_sampling good = {.temperature = 1, .top_k = 5, .top_p = 0.5f, .min_p = 1, .repeat_penalty = 1.1f, .presence_penalty = -2, .frequency_penalty = 2,
-                           .logit_bias = bias, .n_logit_bias = 99};
+    tally_sampling good = {.temperature = 1,
+                           .top_k = 5,
+                           .top_p = 0.5f,
+                           .min_p = 1,
+                           .repeat_penalty = 1.1f,
+                           .presence_penalty = -2,
+                           .frequency_penalty = 2,
+                           .logit_bias = bias,
+                           .n_logit_bias = 99};
     assert_int_equal(sampler_check(&good, 100, &err), STATUS_OK);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_parameter_alone), cmocka_unit_test(test_combinations), cmocka_unit_test(test_order_by_hand),
-        cmocka_unit_test(test_ties),                  cmocka_unit_test(test_large_vocabulary), cmocka_unit_test(test_depends_on_key_only),
-        cmocka_unit_test(test_distribution),          cmocka_unit_test(test_extremes),     cmocka_unit_test(test_logprobs),
+        cmocka_unit_test(test_every_parameter_alone),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_order_by_hand),
+        cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_large_vocabulary),
+        cmocka_unit_test(test_depends_on_key_only),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

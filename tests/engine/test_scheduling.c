@@ -53,8 +53,14 @@ static int teardown(void **state) {
 static tally_generation *start(tally_engine *e, const order *o, int which) {
     tally_error err;
     tally_generation *g;
-    tally_request r = {.ids = prompt_ids[which], .n_ids = o->n_prompt, .max_tokens = o->n_new, .logprobs = 2, .ignore_eos = true,
-                       .sampling = {.temperature = o->temperature, .top_p = o->temperature > 0 ? 0.95f : 0, .seed = o->seed,
+    tally_request r = {.ids = prompt_ids[which],
+                       .n_ids = o->n_prompt,
+                       .max_tokens = o->n_new,
+                       .logprobs = 2,
+                       .ignore_eos = true,
+                       .sampling = {.temperature = o->temperature,
+                                    .top_p = o->temperature > 0 ? 0.95f : 0,
+                                    .seed = o->seed,
                                     .frequency_penalty = o->temperature > 0 ? 0.3f : 0}};
     if (tally_generate(e, &r, &g, &err)) fail_msg("%s", err.text);
     return g;
@@ -78,8 +84,8 @@ static void same_answer(const answer *want, const answer *got, int which) {
     assert_int_equal(got->n, want->n);
     for (int i = 0; i < want->n; i++) {
         if (memcmp(got->logprobs[i], want->logprobs[i], sizeof want->logprobs[i]) != 0 || got->ids[i] != want->ids[i]) {
-            fail_msg("request %d, token %d: %d (%.9g) beside others, %d (%.9g) alone", which, i, got->ids[i], (double)got->logprobs[i][0].logprob,
-                     want->ids[i], (double)want->logprobs[i][0].logprob);
+            fail_msg("request %d, token %d: %d (%.9g) beside others, %d (%.9g) alone", which, i, got->ids[i],
+                     (double)got->logprobs[i][0].logprob, want->ids[i], (double)want->logprobs[i][0].logprob);
         }
     }
 }
@@ -115,7 +121,8 @@ static int run_all(tally_engine *e, tally_generation **g, int n) {
     return lost;
 }
 
-static const order MIXED[] = {{1, 20, 0, 0}, {64, 30, 0.8f, 1}, {5, 50, 1.2f, 2}, {129, 10, 0, 0}, {200, 40, 0.7f, 3}, {63, 1, 0, 0}, {33, 25, 2.0f, 4}};
+static const order MIXED[] = {{1, 20, 0, 0},      {64, 30, 0.8f, 1}, {5, 50, 1.2f, 2}, {129, 10, 0, 0},
+                              {200, 40, 0.7f, 3}, {63, 1, 0, 0},     {33, 25, 2.0f, 4}};
 enum { N_MIXED = sizeof MIXED / sizeof *MIXED };
 
 static void test_together_as_alone(void **state) {
@@ -125,8 +132,12 @@ static void test_together_as_alone(void **state) {
     static const tally_engine_options cases[] = {
         {.threads = 2, .context = 1024, .cache_positions = 4096, .step_rows = 512},
         {.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 16},
-        {.threads = 2, .context = 1024, .cache_positions = 4096, .step_rows = 3},                   // fewer rows than requests
-        {.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 64, .logit_rows = 2}, // fewer logits than requests
+        {.threads = 2, .context = 1024, .cache_positions = 4096, .step_rows = 3}, // fewer rows than requests
+        {.threads = 1,
+         .context = 1024,
+         .cache_positions = 4096,
+         .step_rows = 64,
+         .logit_rows = 2}, // fewer logits than requests
         {.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 1},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -149,7 +160,8 @@ static void test_coming_and_going(void **state) {
     (void)state;
     static answer want[N_MIXED];
     alone(MIXED, N_MIXED, want);
-    test_engine t = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 32});
+    test_engine t = test_engine_open(
+        path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 32});
     tally_generation *g[N_MIXED] = {0}, *gone = NULL;
     tally_error err;
     for (int i = 0; i < N_MIXED; i++) {
@@ -186,7 +198,9 @@ static void test_preemption(void **state) {
     int lost = 0;
     for (int c = 0; c < 4; c++) {
         for (int r = 0; r < 3; r++) {
-            test_engine t = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 192, .cache_positions = cache[c], .step_rows = rows[r]});
+            test_engine t = test_engine_open(
+                path, &(tally_engine_options){
+                          .threads = 1, .context = 192, .cache_positions = cache[c], .step_rows = rows[r]});
             tally_generation *g[N_TIGHT];
             for (int i = 0; i < N_TIGHT; i++) g[i] = start(t.engine, &TIGHT[i], i);
             lost += run_all(t.engine, g, N_TIGHT);
@@ -205,9 +219,13 @@ static void test_preemption(void **state) {
 }
 
 static void fails_alone(int at, const order *too_large, int64_t cache_positions, int step_rows, const answer *want) {
-    test_engine t = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = cache_positions, .step_rows = step_rows});
+    test_engine t = test_engine_open(
+        path, &(tally_engine_options){
+                  .threads = 1, .context = 1024, .cache_positions = cache_positions, .step_rows = step_rows});
     tally_generation *g[4];
-    for (int i = 0, other = 0; i < 4; i++) g[i] = i == at ? start(t.engine, too_large, 7) : start(t.engine, &MIXED[other * 2], other * 2), other += i != at;
+    for (int i = 0, other = 0; i < 4; i++)
+        g[i] = i == at ? start(t.engine, too_large, 7) : start(t.engine, &MIXED[other * 2], other * 2),
+        other += i != at;
     run_all(t.engine, g, 4);
     for (int i = 0, other = 0; i < 4; i++) {
         tally_error err = {0};
@@ -247,7 +265,8 @@ static void test_larger_than_the_cache(void **state) {
 // The choice of the next token is the argmax of what a session computes.
 static void test_greedy_is_argmax(void **state) {
     (void)state;
-    test_engine t = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = 2048});
+    test_engine t =
+        test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 1024, .cache_positions = 2048});
     int n;
     int32_t *ids = test_greedy(&t, prompt_ids[3], 40, 50, &n), all[90];
     assert_int_equal(n, 50);
@@ -272,7 +291,8 @@ static void test_greedy_is_argmax(void **state) {
 // A session holds blocks that nobody may take; a generation that needs them ends with an error, and goes on once they are free.
 static void test_session_beside_generations(void **state) {
     (void)state;
-    test_engine t = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 256, .cache_positions = 256});
+    test_engine t =
+        test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 256, .cache_positions = 256});
     tally_session *s;
     tally_error err;
     assert_int_equal(tally_session_open(&s, t.engine, &err), 0);
@@ -284,6 +304,11 @@ static void test_session_beside_generations(void **state) {
     tally_generation_close(g);
     assert_int_equal(tally_session_sync(s, prompt_ids[0], 257, &err), TALLY_FULL);
     assert_non_null(strstr(err.text, "256"));
+    assert_int_equal(tally_session_sync(s, prompt_ids[0], -1, &err), TALLY_BAD_ARGUMENT);
+    assert_non_null(strstr(err.text, "-1"));
+    assert_int_equal(tally_session_sync(s, prompt_ids[0], 150, &err), 0);
+    assert_int_equal(tally_session_eval(s, prompt_ids[0], -2, 1, test_collect, NULL, &err), TALLY_BAD_ARGUMENT);
+    assert_int_equal(tally_session_length(s), 150);
     tally_session *other;
     assert_int_equal(tally_session_open(&other, t.engine, &err), 0);
     assert_int_equal(tally_session_sync(other, prompt_ids[1], 100, &err), TALLY_FULL);
@@ -302,7 +327,10 @@ static void test_session_beside_generations(void **state) {
 // Options that make no sense are refused with their numbers.
 static void test_bad_options(void **state) {
     (void)state;
-    static const struct { tally_engine_options o; const char *part[2]; } cases[] = {
+    static const struct {
+        tally_engine_options o;
+        const char *part[2];
+    } cases[] = {
         {{.context = -1}, {"context", "-1"}},
         {{.context = 5000}, {"5000", "4096"}},
         {{.threads = -2}, {"threads", "-2"}},
@@ -332,8 +360,9 @@ static void test_bad_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together_as_alone),     cmocka_unit_test(test_coming_and_going), cmocka_unit_test(test_preemption),
-        cmocka_unit_test(test_larger_than_the_cache), cmocka_unit_test(test_greedy_is_argmax), cmocka_unit_test(test_session_beside_generations),
+        cmocka_unit_test(test_together_as_alone), cmocka_unit_test(test_coming_and_going),
+        cmocka_unit_test(test_preemption),        cmocka_unit_test(test_larger_than_the_cache),
+        cmocka_unit_test(test_greedy_is_argmax),  cmocka_unit_test(test_session_beside_generations),
         cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

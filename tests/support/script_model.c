@@ -25,7 +25,10 @@ static char *spell(const char *bytes) {
 }
 
 static int32_t named(const char *piece) {
-    static const struct { const char *name; int32_t id; } names[] = {
+    static const struct {
+        const char *name;
+        int32_t id;
+    } names[] = {
         {"<eos>", SCRIPT_EOS}, {"<eot>", SCRIPT_EOT}, {"<control>", SCRIPT_CONTROL}, {"<unnamed>", SCRIPT_UNNAMED}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(piece, names[i].name) == 0) return names[i].id;
@@ -35,7 +38,8 @@ static int32_t named(const char *piece) {
 
 static void write_vocabulary(gguf_writer *w, const char *const *script, int n, int32_t *ids) {
     static char bytes[256][4];
-    static const char *tokens[SCRIPT_VOCAB] = {[SCRIPT_EOS] = "<eos>", [SCRIPT_EOT] = "<eot>", [SCRIPT_CONTROL] = "<control>"};
+    static const char *tokens[SCRIPT_VOCAB] = {
+        [SCRIPT_EOS] = "<eos>", [SCRIPT_EOT] = "<eot>", [SCRIPT_CONTROL] = "<control>"};
     int32_t types[SCRIPT_VOCAB];
     int n_tokens = FIRST_PIECE;
     for (int b = 0; b < 256; b++) {
@@ -106,10 +110,18 @@ void script_model_write(const char *path, const char *const *script, int n, int3
     gguf_writer w;
     gguf_writer_init(&w);
     gguf_writer_str(&w, "general.architecture", "llama");
-    static const struct { const char *key; uint32_t value; } keys[] = {
-        {"llama.block_count", 1}, {"llama.context_length", CONTEXT}, {"llama.embedding_length", DIM}, {"llama.feed_forward_length", FFN},
-        {"llama.attention.head_count", HEADS}, {"llama.attention.head_count_kv", HEADS}, {"llama.attention.key_length", HEAD},
-        {"llama.attention.value_length", HEAD}, {"llama.rope.dimension_count", HEAD}};
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = {{"llama.block_count", 1},
+                {"llama.context_length", CONTEXT},
+                {"llama.embedding_length", DIM},
+                {"llama.feed_forward_length", FFN},
+                {"llama.attention.head_count", HEADS},
+                {"llama.attention.head_count_kv", HEADS},
+                {"llama.attention.key_length", HEAD},
+                {"llama.attention.value_length", HEAD},
+                {"llama.rope.dimension_count", HEAD}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) gguf_writer_u32(&w, keys[i].key, keys[i].value);
     gguf_writer_f32(&w, "llama.attention.layer_norm_rms_epsilon", 1e-6f);
     gguf_writer_f32(&w, "llama.rope.freq_base", 10000.0f);

@@ -297,11 +297,39 @@ void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx) {
     }
 }
 
+// The operation that made what `reader` found not to be finite. Sums are traced to their newest summand: the residual stream was
+// checked by the norm before.
+static const op *culprit(const cpu_backend *b, const op *reader, const tensor *t) {
+    for (const op *o = reader; o >= b->list->ops; o--) {
+        for (int i = 0; i < o->n_out && o->code != OP_ROPE; i++) { // a rotation in place makes nothing new
+            if (o->out[i].where != t->where || o->out[i].id != t->id) continue;
+            bool sum = o->code == OP_ADD || (o->code == OP_ADD_RMS_NORM && i == 1);
+            if (!sum && o->code != OP_GATHER_ROWS) return o;
+            t = &o->in[sum];
+            break;
+        }
+    }
+    return reader;
+}
+
 void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row) {
     if (t->rows == ROWS_OUT) row = b->in->out_row[row];
     if (b->fault[row] != STEP_OK) return;
+    o = culprit(b, o, t);
     b->fault[row] = (int16_t)o->layer;
     b->fault_label[row] = o->label;
+}
+
+bool cpu_below(const float *x, int64_t n, float limit) {
+    uint32_t most = 0, bound;
+    memcpy(&bound, &limit, sizeof bound);
+    for (int64_t i = 0; i < n; i++) { // as integers, magnitudes are in order, infinity and NaN above all
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    return most < bound;
 }
 
 static void check_logits_row(void *ctx, int r, int thread) {
@@ -309,14 +337,7 @@ static void check_logits_row(void *ctx, int r, int thread) {
     cpu_backend *b = ctx;
     const tensor *t = &b->list->logits;
     const float *x = cpu_row(b, t, r);
-    uint32_t most = 0;
-    for (int64_t i = 0; i < t->dim[1]; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffffu;
-        most = bits > most ? bits : most;
-    }
-    if (most >= 0x7f800000u) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
+    if (!cpu_below(x, t->dim[1], INFINITY)) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
 }
 
 static status cpu_run(backend *base, const step_inputs *in, step_result *out, error *err) {

@@ -1,5 +1,6 @@
 // The cache and attention. Keys and values of a sequence lie in blocks of KV_BLOCK positions; sums are cut by position into pieces
 // of KV_PIECE, each computed from zero and merged left to right, whatever the step's rows are (docs/exactness.md).
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_internal.h"
@@ -22,6 +23,27 @@ typedef struct store_job {
     const op *o;
 } store_job;
 
+// The least magnitude that a cache type would round to infinity. A key of infinity could give a score of -infinity, and vanish
+// from the sum without a trace.
+static float type_limit(dtype type) {
+    switch (type) {
+    case DTYPE_F16: return 65520.0f;
+    case DTYPE_BF16: return 0x1.ffp+127f;
+    case DTYPE_Q8_0: return 127.0f * 65504.0f; // its scale is an F16
+    default: return INFINITY;
+    }
+}
+
+static void check_store(cpu_backend *b, const op *o, int r) {
+    for (int i = 0; i < 2; i++) {
+        const tensor *t = &o->in[i];
+        float limit = type_limit(i ? b->cache.v_type : b->cache.k_type);
+        for (int h = 0; h < b->cache.n_kv_heads; h++) {
+            if (!cpu_below(cpu_row(b, t, r) + h * t->stride[1], b->cache.head_dim, limit)) cpu_mark_fault(b, o, t, r);
+        }
+    }
+}
+
 static void store_row(void *ctx, int r, int thread) {
     (void)thread;
     const store_job *j = ctx;
@@ -29,6 +51,7 @@ static void store_row(void *ctx, int r, int thread) {
     const tensor *k = &j->o->in[0], *v = &j->o->in[1];
     int pos = b->in->pos[r], block = b->in->block_table[b->in->seq[r]][pos / KV_BLOCK], at = pos % KV_BLOCK;
     int64_t d = b->cache.head_dim;
+    check_store(b, j->o, r);
     for (int h = 0; h < b->cache.n_kv_heads; h++) {
         unsigned char *panel =
             cpu_key_block(b, j->o->layer, block, h) + at / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);

@@ -78,8 +78,10 @@ static inline float *cpu_row(const cpu_backend *b, const tensor *t, int64_t r) {
     return (float *)(void *)(b->workspace + b->list->temps[t->id].offset) + t->offset + r * t->stride[0];
 }
 
-// The first operation that saw a non-finite number in a row names it; an index of ROWS_OUT is translated.
+// The operation `o` found row `row` of t not to be finite: the first to find so names the row's fault, by the operation that made
+// t. Rows of ROWS_OUT are translated.
 void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row);
+bool cpu_below(const float *x, int64_t n, float limit); // all magnitudes < limit; NaN is not below anything
 
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);

@@ -1,0 +1,172 @@
+#include "backend/cost/cost.h"
+
+#include <math.h>
+
+// What the rows of the table see.
+typedef struct counted {
+    const op *o;
+    const weight_set *weights;
+    const cache_desc *cache;
+    const cost_step *step;
+    op_cost *c; // filled by `count_tensors` before the row's own function refines it
+} counted;
+
+typedef void count_fn(const counted *x);
+
+// ---- sizes ---------------------------------------------------------------------------------------------------------------
+
+static double rows_of(const counted *x, const tensor *t) {
+    if (t->rows == ROWS_BATCH) return x->step->n_rows;
+    if (t->rows == ROWS_OUT) return x->step->n_out;
+    return (double)t->dim[0];
+}
+
+static double numbers_of(const counted *x, const tensor *t) { return rows_of(x, t) * (double)tensor_row_len(t); }
+
+static double bytes_of(const counted *x, const tensor *t) {
+    return rows_of(x, t) * (double)dtype_row_bytes(t->type, tensor_row_len(t));
+}
+
+static const weight *weight_of(const counted *x, int input) { return &x->weights->w[x->o->in[input].id]; }
+
+static flops_kind kind_of(dtype type) {
+    if (dtype_is_block(type)) return FLOPS_INT8;
+    if (type == DTYPE_F16) return FLOPS_F16;
+    return type == DTYPE_BF16 ? FLOPS_BF16 : FLOPS_F32;
+}
+
+int64_t cost_position_bytes(const cache_desc *cache) {
+    return cache->n_kv_heads *
+           (dtype_row_bytes(cache->k_type, cache->head_dim) + dtype_row_bytes(cache->v_type, cache->head_dim));
+}
+
+// Every input read once, every result written once, weights whole.
+static void count_tensors(const counted *x) {
+    for (int i = 0; i < x->o->n_in; i++) {
+        const tensor *t = &x->o->in[i];
+        if (t->where == STORAGE_WEIGHT) x->c->weight_bytes += (double)weight_file_bytes(weight_of(x, i));
+        if (t->where == STORAGE_TEMP || t->where == STORAGE_INPUT) x->c->activation_bytes += bytes_of(x, t);
+    }
+    for (int i = 0; i < x->o->n_out; i++) x->c->activation_bytes += bytes_of(x, &x->o->out[i]);
+}
+
+// ---- one function per shape of formula -----------------------------------------------------------------------------------
+
+static void per_number(const counted *x, const tensor *t, double flops) {
+    x->c->flops[FLOPS_F32] += numbers_of(x, t) * flops;
+}
+
+static void count_embed(const counted *x) { // rows are looked up, not the table
+    const weight *w = weight_of(x, 0);
+    x->c->weight_bytes = rows_of(x, &x->o->out[0]) * (double)dtype_row_bytes(w->part[0].type, w->k);
+}
+
+// Functions such as exp and cos count as one operation.
+static void count_add(const counted *x) { per_number(x, &x->o->out[0], 1); }
+static void count_norm(const counted *x) { per_number(x, &x->o->out[0], 4); }     // square, sum, scale, weight
+static void count_add_norm(const counted *x) { per_number(x, &x->o->out[0], 5); } // and the addition
+static void count_table(const counted *x) { per_number(x, &x->o->out[0], 2); }    // angle, cosine or sine
+static void count_swiglu(const counted *x) { per_number(x, &x->o->out[0], 5); }   // negate, exp, add, divide, multiply
+static void count_router(const counted *x) { per_number(x, &x->o->in[0], 4); }    // maximum, subtract, exp, sum
+
+static void count_rope(const counted *x) { // a pair takes four multiplications and two additions
+    double heads = rows_of(x, &x->o->in[0]) * (double)x->o->in[0].dim[1];
+    x->c->flops[FLOPS_F32] += heads * x->o->args.rope.dim * 3;
+}
+
+// 2 n k for each row; by parts, because a merged projection may hold several types.
+static void count_products(const counted *x, const weight *w, double rows) {
+    for (int i = 0; i < w->n_parts; i++) {
+        flops_kind kind = w->role == WEIGHT_ROUTER ? FLOPS_F32 : kind_of(w->part[i].type);
+        x->c->flops[kind] += 2 * rows * (double)w->part[i].n_rows * (double)w->k;
+    }
+}
+
+static void count_linear(const counted *x) {
+    count_products(x, weight_of(x, 1), rows_of(x, &x->o->in[0]));
+    if (x->o->in[2].where == STORAGE_WEIGHT) per_number(x, &x->o->out[0], 1);
+}
+
+// Of E experts, rows that choose k each, independently and evenly, touch E (1 - (1 - k/E)^rows); a chosen expert is read once.
+static void count_expert_linear(const counted *x) {
+    const weight *w = weight_of(x, 1);
+    double rows = rows_of(x, &x->o->in[0]), n = (double)w->n_experts, used = (double)x->o->in[2].dim[1];
+    double touched = n * (1 - pow(1 - used / n, rows));
+    x->c->weight_bytes = round((double)weight_file_bytes(w) / n * touched);
+    count_products(x, w, rows * used);
+}
+
+static void count_combine(const counted *x) { per_number(x, &x->o->in[0], 2); }
+
+static void count_gather(const counted *x) { // reads the wanted rows alone
+    x->c->activation_bytes = 2 * bytes_of(x, &x->o->out[0]) + bytes_of(x, &x->o->in[1]);
+}
+
+static void count_kv_store(const counted *x) {
+    x->c->cache_bytes += x->step->n_rows * (double)cost_position_bytes(x->cache);
+}
+
+// For every position a row attends to and every head: 2 d for the score, 2 d for the values, 4 for the softmax (scale, maximum,
+// exp, sum). A quantised cache is multiplied as F32.
+static void count_attention(const counted *x) {
+    double heads = x->step->pairs * (double)x->o->in[0].dim[1], d = (double)x->o->in[0].dim[2];
+    flops_kind k = kind_of(x->cache->k_type), v = kind_of(x->cache->v_type);
+    x->c->flops[k == FLOPS_INT8 ? FLOPS_F32 : k] += heads * 2 * d;
+    x->c->flops[v == FLOPS_INT8 ? FLOPS_F32 : v] += heads * 2 * d;
+    x->c->flops[FLOPS_F32] += heads * 4;
+    x->c->cache_bytes += x->step->positions * (double)cost_position_bytes(x->cache);
+}
+
+// ---- the table -----------------------------------------------------------------------------------------------------------
+
+typedef struct cost_row {
+    count_fn *fn;
+    int launches;
+} cost_row;
+
+static const cost_row cost_rows[OP_COUNT] = {
+    [OP_EMBED] = {count_embed, 1},
+    [OP_ADD] = {count_add, 1},
+    [OP_RMS_NORM] = {count_norm, 1},
+    [OP_ADD_RMS_NORM] = {count_add_norm, 1},
+    [OP_LINEAR] = {count_linear, 1},
+    [OP_ROPE_TABLE] = {count_table, 1},
+    [OP_ROPE] = {count_rope, 1},
+    [OP_KV_STORE] = {count_kv_store, 1},
+    [OP_ATTENTION] = {count_attention, 1},
+    [OP_SWIGLU] = {count_swiglu, 1},
+    [OP_ROUTER_TOPK] = {count_router, 1},
+    [OP_EXPERT_LINEAR] = {count_expert_linear, 1},
+    [OP_EXPERT_COMBINE] = {count_combine, 1},
+    [OP_GATHER_ROWS] = {count_gather, 1},
+};
+
+bool cost_knows(opcode code) { return (unsigned)code < OP_COUNT && cost_rows[code].fn != NULL; }
+
+cost_step cost_step_of(const step_inputs *in) {
+    cost_step s = {.n_rows = in->n_rows, .n_out = in->n_out};
+    for (int r = 0; r < in->n_rows; r++) {
+        s.pairs += in->pos[r] + 1.0;
+        bool last = r + 1 == in->n_rows || in->seq[r + 1] != in->seq[r];
+        if (last) s.positions += in->pos[r] + 1.0;
+    }
+    return s;
+}
+
+static void count_time(op_cost *c, const hardware *h) {
+    double compute = 0, memory = op_cost_bytes(c) / h->bandwidth;
+    for (int i = 0; i < FLOPS_KINDS; i++) compute += c->flops[i] / h->flops[i];
+    c->memory_s = memory >= compute ? memory : 0;
+    c->compute_s = memory >= compute ? 0 : compute;
+    c->launch_s = c->launches * h->launch_s;
+}
+
+op_cost cost_of_op(const op *o, const weight_set *weights, const cache_desc *cache, const cost_step *step,
+                   const hardware *h) {
+    op_cost c = {.launches = cost_rows[o->code].launches};
+    counted x = {o, weights, cache, step, &c};
+    count_tensors(&x);
+    cost_rows[o->code].fn(&x);
+    count_time(&c, h);
+    return c;
+}
