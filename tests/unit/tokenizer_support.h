@@ -1,9 +1,14 @@
-// Opening the tiny tokenizers of tests/golden/tokenizers. Included by the tokenizer tests behind cmocka.h.
+// Opening the tiny tokenizers of tests/golden/tokenizers.
 #ifndef TALLY_TESTS_TOKENIZER_SUPPORT_H
 #define TALLY_TESTS_TOKENIZER_SUPPORT_H
 
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "text/tokenizer_parts.h"
 #include "text/utf8.h"

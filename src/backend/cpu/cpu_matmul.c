@@ -64,12 +64,15 @@ static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
     return (x_rows){b->x_packed[format], b->sizes.x_row[format]};
 }
 
-// acc = the sums of a tile over all of k: `pieces` equal parts, each by the kernel from zero, added in a binary tree. `acc` is a
-// stack of PIECE_LEVELS buffers; piece i is pushed, then as many pairs are added as i + 1 has trailing zero bits.
-static void tile_sum(const cpu_backend *b, dtype type, matmul_tile t, int64_t k, int pieces, float *acc) {
-    int64_t size = (int64_t)ROW_TILE * TASK_PANELS * PANEL, used = t.n_rows * t.acc_stride;
+// acc = the sums of a tile over all of k: `pieces` equal parts, each by the kernel from zero, added in a binary tree. The
+// tile's acc is a stack of PIECE_LEVELS buffers whose first gets the result: piece i is pushed, then as many pairs are added as
+// i + 1 has trailing zero bits.
+static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, int64_t k, int pieces) {
+    int64_t size = (int64_t)ROW_TILE * TASK_PANELS * PANEL, used = tile->n_rows * tile->acc_stride;
+    float *acc = tile->acc;
     int depth = 0;
     for (int i = 0; i < pieces; i++) {
+        matmul_tile t = *tile;
         t.acc = acc + depth * size;
         memset(t.acc, 0, (size_t)used * sizeof(float));
         t.k0 = k / pieces * i;
@@ -97,15 +100,14 @@ typedef struct linear_job {
     int first_task[WEIGHT_MAX_PARTS + 1]; // tasks of segment s: [first_task[s], first_task[s + 1])
 } linear_job;
 
-// Writes columns [first, first + n) of rows: the sums, plus the bias if there is one.
-static void store_columns(const linear_job *j, const float *acc, int64_t acc_stride, int row0, int n_rows,
-                          int64_t first, int64_t n) {
-    for (int r = 0; r < n_rows; r++) {
+// Writes the first n columns of a tile's sums to rows row0.. of the result, behind column `first`; adds the bias if there is one.
+static void store_columns(const linear_job *j, const matmul_tile *t, int row0, int64_t first, int64_t n) {
+    for (int r = 0; r < t->n_rows; r++) {
         float *y = cpu_row(j->b, &j->o->out[0], row0 + r) + first;
         if (j->bias) {
-            j->b->k.add(y, acc + r * acc_stride, j->bias + first, n);
+            j->b->k.add(y, t->acc + r * t->acc_stride, j->bias + first, n);
         } else {
-            memcpy(y, acc + r * acc_stride, (size_t)n * sizeof *y);
+            memcpy(y, t->acc + r * t->acc_stride, (size_t)n * sizeof *y);
         }
     }
 }
@@ -123,15 +125,16 @@ static void linear_task(void *ctx, int task, int thread) {
     float *acc = thread_acc(j->b, thread);
     for (int row = 0; row < j->n_rows; row += ROW_TILE) {
         int n_rows = j->n_rows - row < ROW_TILE ? j->n_rows - row : ROW_TILE;
-        matmul_tile t = {.acc_stride = n_panels * PANEL,
+        matmul_tile t = {.acc = acc,
+                         .acc_stride = n_panels * PANEL,
                          .w = s->panels + panel * s->panel_bytes,
                          .panel_stride = s->panel_bytes,
                          .x = x->data + row * x->stride,
                          .x_stride = x->stride,
                          .n_rows = n_rows,
                          .n_panels = n_panels};
-        tile_sum(j->b, s->type, t, j->w->k, j->o->args.linear.pieces, acc);
-        store_columns(j, acc, t.acc_stride, row, n_rows, s->first + panel * PANEL, n);
+        tile_sum(j->b, s->type, &t, j->w->k, j->o->args.linear.pieces);
+        store_columns(j, &t, row, s->first + panel * PANEL, n);
     }
 }
 
@@ -196,14 +199,15 @@ static void expert_segment(const expert_job *j, const cpu_segment *s, int expert
     for (int at = j->first[expert]; at < j->first[expert + 1]; at += ROW_TILE) {
         int n_rows = j->first[expert + 1] - at < ROW_TILE ? j->first[expert + 1] - at : ROW_TILE;
         x_rows x = expert_x(j, &l->x[format], bytes, at, n_rows, thread);
-        matmul_tile t = {.acc_stride = n_panels * PANEL,
+        matmul_tile t = {.acc = acc,
+                         .acc_stride = n_panels * PANEL,
                          .w = w,
                          .panel_stride = s->panel_bytes,
                          .x = x.data,
                          .x_stride = x.stride,
                          .n_rows = n_rows,
                          .n_panels = n_panels};
-        tile_sum(l->b, s->type, t, l->w->k, l->o->args.linear.pieces, acc);
+        tile_sum(l->b, s->type, &t, l->w->k, l->o->args.linear.pieces);
         for (int i = 0; i < n_rows; i++) {
             int32_t entry = j->order[at + i];
             float *y =
