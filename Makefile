@@ -28,7 +28,7 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 
-.PHONY: all lib test tests lint install clean help
+.PHONY: all lib test tests lint install clean help FORCE
 all: $(BUILD)/tally lib
 lib: $(BUILD)/libtally.a $(BUILD)/libtally.so
 tests: $(TESTS) $(BUILD)/tally
@@ -37,7 +37,22 @@ help:
 	@sed -n 's/^#  *make/make/p' Makefile
 
 $(BUILD)/tally: $(call obj,$(CMD_SRC)) $(LIB_OBJ)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CMD_LIBS) $(LIBS)
+
+# The program's own functions, for their unit tests.
+$(BUILD)/libcmd.a: $(call obj,$(filter-out cmd/main.c,$(CMD_SRC)))
+	rm -f $@ && $(AR) rcs $@ $^
+
+# The commit that `tally bench` names beside its numbers; rewritten only when it changed.
+$(BUILD)/commit.h: FORCE
+	@mkdir -p $(@D)
+	@echo "#define TALLY_COMMIT \"$$(git describe --always --dirty 2>/dev/null)\"" >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+FORCE:
+$(BUILD)/obj/cmd/build_commit.o: $(BUILD)/commit.h
+$(BUILD)/obj/cmd/build_commit.o: CPPFLAGS += -include $(BUILD)/commit.h
+$(BUILD)/obj/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
+$(BUILD)/obj/tests/cmd/%.o: CPPFLAGS += $(CMD_CPPFLAGS)
 
 # One relocatable object with everything but tally_* made local, so that a static link sees the public names only.
 $(BUILD)/libtally.a: $(LIB_OBJ)
@@ -52,9 +67,9 @@ $(BUILD)/obj/%.o: %.c Makefile mk/config.mk mk/isa.mk
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(SUPPORT_SRC)) $(LIB_OBJ)
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(SUPPORT_SRC)) $(BUILD)/libcmd.a $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(TEST_LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(CMD_LIBS) $(LIBS) $(TEST_LIBS)
 
 test: tests
 	BUILD=$(BUILD) scripts/run-tests.sh $(TESTS)

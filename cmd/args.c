@@ -139,9 +139,10 @@ static int set_value(const option_row *row, str name, const char *value, options
     return parse_number(row, name, value, o);
 }
 
-static void set_defaults(options *o) {
+static void set_defaults(const command *cmd, options *o) {
     memset(o, 0, sizeof *o);
     for (const option_row *row = option_table; row->names; row++) {
+        if (!(row->commands & cmd->bit)) continue;
         if (row->kind == OPTION_INT || row->kind == OPTION_INT64 || row->kind == OPTION_REAL) {
             set_number(o, row, row->def, (int64_t)row->def);
         }
@@ -149,7 +150,7 @@ static void set_defaults(options *o) {
 }
 
 int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help) {
-    set_defaults(o);
+    set_defaults(cmd, o);
     *help = false;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
@@ -181,7 +182,7 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         int rc = set_value(row, name, equals ? equals + 1 : argv[++i], o);
         if (rc) return rc;
     }
-    if (!o->model) {
+    if (!o->model && !o->machine) {
         return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
                                          : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }

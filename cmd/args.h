@@ -12,10 +12,12 @@ enum { // which subcommands take an option
     CMD_TOKENIZE = 4,
     CMD_DETOKENIZE = 8,
     CMD_INSPECT = 16,
-    CMD_PLAN = 32,
+    CMD_CHAT = 32,
+    CMD_BENCH = 64,
+    CMD_PLAN = 128,
 };
 
-enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1 };
+enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1, SAMPLING_UNSET = -1 };
 
 typedef struct text_list {
     const char **items; // owned array of borrowed strings
@@ -47,6 +49,16 @@ typedef struct options { // strings are borrowed from argv
     int logprobs;
     const char *logits_file, *perplexity_file, *kl_file;
     int chunk;
+    const char *requests; // file of requests, "-": standard input
+    int parallel;
+    int64_t cache_positions; // 0: what the requests need
+    bool no_prefix_reuse;
+
+    const char *bench_prompt, *bench_gen, *bench_depth, *bench_threads, *bench_parallel,
+        *bench_format; // lists "512,4096"
+    int repetitions;
+    bool machine;
+
     bool batch_json, no_special, skip_special, text;
 
     const char *device_file, *weight_type;

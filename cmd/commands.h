@@ -5,6 +5,8 @@
 #include "cmd/args.h"
 
 int cmd_run(const options *o);
+int cmd_chat(const options *o);
+int cmd_bench(const options *o);
 int cmd_eval(const options *o);
 int cmd_tokenize(const options *o);
 int cmd_detokenize(const options *o);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -115,7 +116,7 @@ int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t
 }
 
 void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out) {
-    int rows = o->batch && o->ubatch ? (o->batch < o->ubatch ? o->batch : o->ubatch) : o->batch + o->ubatch;
+    int chunk = (size_t)o->chunk < needed ? o->chunk : (int)needed; // every row of a chunk has logits
     int most = tally_model_context_length(model);
     int context = o->context;
     if (context == CONTEXT_AUTO) {
@@ -126,12 +127,22 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
         .threads = o->threads,
         .cpu_level = o->cpu_level,
         .context = context,
-        .step_rows = rows,
+        .step_rows = o->batch ? o->batch : chunk,
+        .chunk_rows = o->ubatch,
+        .logit_rows = chunk,
         .cache_k = o->cache_k,
         .cache_v = o->cache_v,
         .no_mmap = o->no_mmap,
         .no_fuse = o->no_fuse,
+        .sequences = o->parallel,
+        .cache_positions = o->cache_positions,
+        .no_prefix_reuse = o->no_prefix_reuse,
     };
+}
+
+bool is_terminal(int fd) {
+    const char *term = env_get(ENV_TERM);
+    return isatty(fd) && term && strcmp(term, "dumb") != 0;
 }
 
 static bool show_progress(void *user, uint64_t done, uint64_t total) {
@@ -153,8 +164,7 @@ void print_memory(FILE *out, const tally_memory *m, int context) {
 }
 
 int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out) {
-    const char *term = env_get(ENV_TERM);
-    bool terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    bool terminal = is_terminal(STDERR_FILENO);
     tally_engine_options eo;
     engine_options(model, o, needed, &eo);
     eo.progress = show_progress;
@@ -185,3 +195,12 @@ bool interrupt_pending(void) {
     sigset_t set;
     return sigpending(&set) == 0 && sigismember(&set, SIGINT) == 1;
 }
+
+bool interrupt_take(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return sigtimedwait(&set, NULL, &(struct timespec){0}) == SIGINT;
+}
+
+void ignore_closed_pipe(void) { signal(SIGPIPE, SIG_IGN); }

@@ -30,10 +30,15 @@ int check_prompt(const options *o);
 void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out);
 // Opens the engine with progress on a terminal, then tells the memory table there (or with -v).
 int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out);
+// Whether progress and colours can be drawn there.
+bool is_terminal(int fd);
 void print_memory(FILE *out, const tally_memory *memory, int context);
 
 // Ctrl-C becomes something to ask for between steps. Called before the engine starts its threads, which inherit it.
 void interrupt_hold(void);
 bool interrupt_pending(void);
+bool interrupt_take(void); // the same, and forgets it
+// Makes writing to a pipe that nobody reads an error like a full disk is, instead of the program's end.
+void ignore_closed_pipe(void);
 
 #endif

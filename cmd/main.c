@@ -12,8 +12,32 @@ static const command commands[] = {
     {"run", CMD_RUN, "-m MODEL -p TEXT [options]", "Completes a prompt and streams the text",
      "Text goes to standard output, speed and memory to standard error. Without --temp decoding is greedy. Ctrl-C "
      "ends\n"
-     "after the current step, keeps what was printed, and exits with 130.",
+     "after the current step, keeps what was printed, and exits with 130.\n\n"
+     "With --requests, every line of a file is a JSON object with one of \"prompt\", \"ids\" and \"messages\" (with\n"
+     "\"tools\", \"template_kwargs\"), and any of \"n\", \"temp\", \"top_k\", \"top_p\", \"min_p\", "
+     "\"repeat_penalty\",\n"
+     "\"presence_penalty\", \"frequency_penalty\", \"logit_bias\" ({\"15043\": 1.5, \"7\": \"-inf\"}), \"seed\", "
+     "\"stop\" (a text\n"
+     "or a list), \"logprobs\", \"ignore_eos\"; options are the defaults. --parallel of them run at once. Results are "
+     "one\n"
+     "object a line, as --json prints, in the order of the file; a line that cannot be answered gives {\"error\", "
+     "\"line\"},\n"
+     "and the exit code is then 1. With -c the lines of a pipe are answered as they come; without, the file is read "
+     "twice.",
      cmd_run},
+    {"chat", CMD_CHAT, "-m MODEL [options]", "Talks with a model in the terminal",
+     "Ctrl-C stops an answer, twice it quits, as Ctrl-D does. /help in the chat lists its commands. What was said "
+     "stays in\n"
+     "the cache: a turn computes its new text only.",
+     cmd_chat},
+    {"bench", CMD_BENCH, "-m MODEL [options]", "Times prompts and generation, and checks what was generated",
+     "One row for each number of threads, depth, number of sequences, and length: pp for prompts, tg for generation. "
+     "A\n"
+     "row tells the share of the machine's memory bandwidth that was used, whether every id equals plain greedy "
+     "decoding\n"
+     "(one sequence, one thread, no merged operations), and whether the text repeats itself: OK, LOOP_n (a loop of n\n"
+     "tokens), LOW_DIVERSITY.",
+     cmd_bench},
     {"eval", CMD_EVAL, "-m MODEL --ids LIST --logits FILE [options]", "Runs a text or ids and measures the model on it",
      "Writes the logits of every position (--logits), prints the perplexity of a text (--perplexity), or compares "
      "with\n"

@@ -1,16 +1,16 @@
 // tally run: one request, its text streamed or one JSON object.
-#include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cmd/chat_input.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/request.h"
+#include "cmd/requests.h"
+#include "cmd/result_json.h"
 
 typedef struct run_state {
     const options *o;
@@ -35,42 +35,6 @@ static int check_options(const options *o) {
         if (!*o->stops.items[i]) rc = usage_error("--stop needs a text that is not empty");
     }
     return rc;
-}
-
-// "15043+1.5", "15043-inf"
-static int parse_bias(const char *text, tally_logit_bias *out) {
-    char *end, *sign;
-    errno = 0;
-    long long id = strtoll(text, &sign, 10);
-    bool ok = sign != text && !errno && id >= 0 && id <= INT32_MAX && (*sign == '+' || *sign == '-');
-    double bias = ok ? strtod(sign, &end) : 0;
-    if (!ok || end == sign || *end || isnan(bias) || bias == INFINITY) {
-        return usage_error("--logit-bias takes ID+BIAS or ID-BIAS (15043+1.5, 15043-inf), not '%s'", text);
-    }
-    *out = (tally_logit_bias){(int32_t)id, (float)bias};
-    return 0;
-}
-
-static int parse_biases(run_state *s) {
-    int n = s->o->logit_bias.n;
-    s->bias = calloc((size_t)n + 1, sizeof *s->bias);
-    if (!s->bias) return fail("memory ran out reading %d logit biases", n);
-    for (int i = 0; i < n; i++) {
-        int rc = parse_bias(s->o->logit_bias.items[i], &s->bias[i]);
-        if (rc) return rc;
-    }
-    return 0;
-}
-
-// 53 bits, which every reader of JSON can hold.
-static int choose_seed(run_state *s) {
-    s->seed = s->o->seed;
-    if (s->seed != SEED_RANDOM) return 0;
-    uint64_t r;
-    if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r)
-        return fail("the system gave no random seed; choose one with --seed");
-    s->seed = (int64_t)(r >> 11);
-    return 0;
 }
 
 static int chat_prompt_ids(run_state *s) {
@@ -113,26 +77,9 @@ static int start(run_state *s) {
 }
 
 static int enqueue(run_state *s) {
-    const options *o = s->o;
-    tally_request request = {
-        .ids = s->ids,
-        .n_ids = (int)s->n_ids,
-        .max_tokens = o->n_predict,
-        .sampling = {.repeat_penalty = (float)o->repeat_penalty,
-                     .presence_penalty = (float)o->presence_penalty,
-                     .frequency_penalty = (float)o->frequency_penalty,
-                     .logit_bias = s->bias,
-                     .n_logit_bias = o->logit_bias.n,
-                     .temperature = (float)o->temperature,
-                     .top_k = o->top_k,
-                     .top_p = (float)o->top_p,
-                     .min_p = (float)o->min_p,
-                     .seed = (uint64_t)s->seed},
-        .stops = o->stops.items,
-        .n_stops = o->stops.n,
-        .ignore_eos = o->ignore_eos,
-        .logprobs = o->logprobs,
-    };
+    tally_request request = request_from_options(s->o, s->bias, s->seed);
+    request.ids = s->ids;
+    request.n_ids = (int)s->n_ids;
     tally_error err;
     return tally_generate(s->engine, &request, &s->generation, &err) == TALLY_OK ? 0 : fail_with(&err);
 }
@@ -171,49 +118,11 @@ static int advance(run_state *s) {
     return 0;
 }
 
-static json_t *ids_json(const int32_t *ids, size_t n) {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < n; i++) json_array_append_new(list, json_integer(ids[i]));
-    return list;
-}
-
-static json_t *logprobs_json(const run_state *s, int n_ids) {
-    json_t *list = json_array();
-    for (int i = 0; i < n_ids; i++) {
-        int n = 0;
-        const tally_logprob *p = tally_generation_logprobs(s->generation, i, &n);
-        if (!p || n == 0) continue;
-        json_t *top = json_array();
-        for (int j = 1; j < n; j++) {
-            json_array_append_new(top, json_pack("{s:i, s:f}", "id", (int)p[j].id, "logprob", (double)p[j].logprob));
-        }
-        json_array_append_new(
-            list, json_pack("{s:i, s:f, s:o}", "id", (int)p[0].id, "logprob", (double)p[0].logprob, "top", top));
-    }
-    return list;
-}
-
 static int print_json(const run_state *s) {
-    int n_ids;
-    const int32_t *ids = tally_generation_ids(s->generation, &n_ids);
-    json_t *text = json_null();
-    if (tally_model_has_tokenizer(s->model)) {
-        size_t len = 0;
-        const char *t = tally_generation_text(s->generation, &len);
-        text = json_stringn(t ? t : "", len);
-    }
-    const char *reason = tally_generation_finish_reason(s->generation);
-    tally_timings t;
-    tally_generation_timings(s->generation, &t);
-    json_t *root = json_pack("{s:o, s:o, s:o, s:s, s:I, s:{s:f, s:f, s:f}}", "prompt_ids", ids_json(s->ids, s->n_ids),
-                             "ids", ids_json(ids, (size_t)n_ids), "text", text, "finish_reason",
-                             reason ? reason : "interrupted", "seed", (json_int_t)s->seed, "timings", "load_ms",
-                             s->load_ms, "prompt_ms", t.prompt_ms, "decode_ms", t.decode_ms);
-    if (root && s->o->logprobs) json_object_set_new(root, "logprobs", logprobs_json(s, n_ids));
-    // 9 digits give a float32 back exactly.
-    int rc = root && json_dumpf(root, stdout, JSON_REAL_PRECISION(9)) == 0
-                 ? 0
-                 : fail("the result could not be written as JSON");
+    result_source r = {s->model, s->generation, s->ids, s->n_ids, s->seed, s->o->logprobs, s->load_ms};
+    json_t *root = result_json(&r);
+    int rc =
+        root && json_dumpf(root, stdout, RESULT_JSON_FLAGS) == 0 ? 0 : fail("the result could not be written as JSON");
     json_decref(root);
     if (!rc) putchar('\n');
     return rc;
@@ -245,11 +154,12 @@ static int finish(run_state *s) {
 }
 
 int cmd_run(const options *o) {
+    if (o->requests) return requests_run(o);
     int rc = check_options(o);
     if (rc) return rc;
     run_state s = {.o = o};
-    rc = parse_biases(&s);
-    if (!rc) rc = choose_seed(&s);
+    rc = request_biases(o, &s.bias);
+    if (!rc) rc = request_seed(o->seed, &s.seed);
     if (!rc) rc = start(&s);
     if (!rc) rc = enqueue(&s);
     if (!rc) rc = advance(&s);

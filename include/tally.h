@@ -58,6 +58,7 @@ TALLY_API void tally_free(void *p); // what the calls below return as "owned by 
 // ---- models on disk ------------------------------------------------------------------------------------------------------
 
 typedef struct tally_model tally_model;
+struct tally_sampling;
 
 // `name`: a Hugging Face folder, a .gguf file, or "org/name" in the Hugging Face cache. Reads metadata only; a folder that holds
 // only tokenizer files opens too.
@@ -68,6 +69,9 @@ TALLY_API int tally_model_n_vocab(const tally_model *model);        // rows of t
 TALLY_API int tally_model_context_length(const tally_model *model); // positions the model was made for
 TALLY_API bool tally_model_has_tokenizer(const tally_model *model);
 TALLY_API bool tally_model_has_chat_template(const tally_model *model);
+
+// The sampling that the model's makers recommend (generation_config.json, GGUF keys), in *out. False: they say nothing; *out is greedy.
+TALLY_API bool tally_model_sampling(const tally_model *model, struct tally_sampling *out);
 
 // ---- text ----------------------------------------------------------------------------------------------------------------
 
@@ -103,10 +107,14 @@ typedef struct tally_engine tally_engine;
 typedef struct tally_engine_options { // all zero: defaults
     int threads;                      // 0: one per physical core
     const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
-    int context;             // positions of the longest sequence; 0: the model's maximum, or less if memory is short
-    int64_t cache_positions; // positions of all sequences together; 0: `context`
-    int step_rows;           // rows computed in one step at most (chunk of prefill); 0: 512
-    int logit_rows;          // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32
+    int context; // positions of the longest sequence; 0: the model's maximum, or less if memory is short
+    int64_t
+        cache_positions; // positions of all sequences together; 0: `sequences` x `context`, or less if memory is short
+    int sequences;       // sequences expected at once; 0: 1
+    int step_rows;       // rows computed in one step at most, all sequences together; 0: 512
+    int chunk_rows;      // rows of one prompt in one step at most, so that a long one delays others less; 0: step_rows
+    int logit_rows;      // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32, or
+                         // `sequences`
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
     bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;         // read files into memory instead of mapping them
@@ -121,6 +129,9 @@ TALLY_API tally_status tally_engine_open(tally_engine **out, const tally_model *
 // Closes the engine and every generation still open on it; close sessions first.
 TALLY_API void tally_engine_close(tally_engine *engine);
 TALLY_API int tally_engine_context(const tally_engine *engine); // positions, as decided
+// Bytes of weights and of cache that a step reads which computes `rows` rows, each behind `past` positions of its own: of experts as
+// many as the rows can use at most. What a speed is divided by to know the share of the memory bandwidth it took.
+TALLY_API int64_t tally_engine_step_bytes(const tally_engine *engine, int rows, int past);
 // Memory by purpose, in bytes; also what tally_inspect tells before loading.
 typedef struct tally_memory {
     int64_t weights, cache, workspace, available; // available: what the machine had before loading
@@ -161,6 +172,7 @@ TALLY_API tally_status tally_plan(const tally_model *model, const tally_plan_opt
 // ---- sessions: one sequence under the caller's control ---------------------------------------------------------------------
 
 typedef struct tally_session tally_session;
+typedef struct tally_generation tally_generation;
 
 TALLY_API tally_status tally_session_open(tally_session **out, tally_engine *engine, tally_error *err);
 TALLY_API void tally_session_close(tally_session *session);
@@ -169,7 +181,8 @@ TALLY_API int tally_session_length(const tally_session *session);
 TALLY_API tally_status tally_session_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
 // Logits behind the last position, [n_vocab], borrowed until the next call on the engine. STATUS_BAD_ARGUMENT for an empty session.
 TALLY_API tally_status tally_session_logits(tally_session *session, const float **logits, tally_error *err);
-// Appends ids, at most `chunk` rows a step (0: the engine's), and hands out the logits of every appended position in order.
+// Appends ids, at most `chunk` rows a step (0, or more than the engine's logit_rows: those), and hands out the logits of every
+// appended position in order.
 typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
 TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk,
                                           tally_logits_fn *fn, void *user, tally_error *err);
@@ -178,6 +191,10 @@ TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t 
 TALLY_API tally_status tally_session_fork(tally_session **out, const tally_session *session, tally_error *err);
 TALLY_API tally_status tally_session_save(const tally_session *session, void **bytes, size_t *n, tally_error *err);
 TALLY_API tally_status tally_session_restore(tally_session *session, const void *bytes, size_t n, tally_error *err);
+// Makes the session equal the tokens of a generation that was started from it (or from another session): prompt and output so far.
+// What the generation had computed is shared, not computed again; the generation stays as it is.
+TALLY_API tally_status tally_session_adopt(tally_session *session, const tally_generation *generation,
+                                           tally_error *err);
 
 // ---- generations: requests the engine answers --------------------------------------------------------------------------------
 
@@ -209,14 +226,16 @@ typedef struct tally_request {
     int n_stops;
     bool ignore_eos;
     int logprobs; // alternatives to report per token; 0: none
+    // NULL, or a session of this engine, as a conversation keeps one: it is cut to the tokens that it shares with the prompt, and the
+    // generation shares their cache instead of computing it. Such a generation keeps its cache until it is closed, for
+    // tally_session_adopt. Used by tally_generate only.
+    tally_session *session;
 } tally_request;
 
 typedef struct tally_logprob {
     int32_t id;
     float logprob; // natural logarithm of the softmax of the model's own logits, before any sampler
 } tally_logprob;
-
-typedef struct tally_generation tally_generation;
 
 // Checks and enqueues the request. What is wrong with it is said here; what goes wrong later ends this generation only.
 TALLY_API tally_status tally_generate(tally_engine *engine, const tally_request *request, tally_generation **out,
@@ -242,6 +261,21 @@ typedef struct tally_timings {
 TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings *out);
 
 // ---- measuring ---------------------------------------------------------------------------------------------------------------
+
+// What this machine can do at best, measured here and now in about a second: bytes read from memory, and multiply-adds of the tile
+// kernels on data in the first cache.
+typedef struct tally_level_speed {
+    const char *level;    // as tally_cpu_level names it
+    double f32, bf16, q8; // multiply-adds per second, all threads together, by type of weight; q8: with quantised rows
+} tally_level_speed;
+typedef struct tally_machine {
+    int threads;
+    double read_bytes_per_s;
+    int n_levels; // that this processor has
+    tally_level_speed levels[16];
+} tally_machine;
+// threads 0: one per physical core. `kernels` false: bandwidth only.
+TALLY_API tally_status tally_measure_machine(int threads, bool kernels, tally_machine *out, tally_error *err);
 
 // Kernel levels of this build, lowest first: name, one line of help, and whether this processor has it. NULL past the end.
 TALLY_API const char *tally_cpu_level(int i, const char **help, bool *available);

@@ -15,4 +15,9 @@ endif
 CFLAGS += -std=c11 $(CFLAGS_$(CONFIG)) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)
 LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(CONFIG))) -pthread
 LIBS += $(shell $(PKG_CONFIG) --libs $(DEPS)) -lm
+# Line editing in `tally chat`, if libedit is there.
+ifeq ($(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo yes),yes)
+CMD_CPPFLAGS += -DTALLY_LIBEDIT $(shell $(PKG_CONFIG) --cflags libedit)
+CMD_LIBS += $(shell $(PKG_CONFIG) --libs libedit)
+endif
 TEST_LIBS += $(shell $(PKG_CONFIG) --libs cmocka)

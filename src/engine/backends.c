@@ -3,9 +3,18 @@
 
 #include "backend/cost/cost.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/measure.h"
 
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err) {
     return cpu_backend_create(out, threads, level, err);
+}
+
+status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err) {
+    return cpu_measure_read(threads, bytes, bytes_per_s, err);
+}
+
+status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s, error *err) {
+    return cpu_measure_dot(threads, level, type, per_s, err);
 }
 
 status backends_create_cost(backend **out, const char *device_file, error *err) {

@@ -9,6 +9,10 @@
 
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err);
 
+// Measurements of the machine through the backend's own kernels (backend/cpu/measure.h).
+status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err);
+status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s, error *err);
+
 // A backend that adds up a described device's time instead of computing (docs/plan.md), and what it counted in its last run.
 status backends_create_cost(backend **out, const char *device_file, error *err);
 const hardware *backends_cost_hardware(const backend *b);

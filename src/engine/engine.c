@@ -58,7 +58,9 @@ static status check_options(const tally_engine_options *o, const model_config *c
     TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
     TRY(in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
     TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
+    TRY(in_range("the rows of a prompt's chunk", o->chunk_rows, 0, MAX_STEP_ROWS, err));
     TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
+    TRY(in_range("the number of sequences", o->sequences, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
         return error_set(err, STATUS_BAD_ARGUMENT,
                          "a context of %d positions exceeds what this model was made for (%d); lower -c", o->context,
@@ -111,12 +113,25 @@ static int64_t largest_context(const engine_plan *p, int64_t other_bytes, int64_
     return fits < want ? fits : want;
 }
 
+static void choose_rows(const tally_engine_options *o, step_limits *l) {
+    l->max_rows = o->step_rows ? o->step_rows : DEFAULT_STEP_ROWS;
+    l->max_out = o->logit_rows ? o->logit_rows : o->sequences > DEFAULT_LOGIT_ROWS ? o->sequences : DEFAULT_LOGIT_ROWS;
+    bool one = !o->cache_positions && o->sequences <= 1;
+    if (one && o->context && l->max_rows > o->context) l->max_rows = o->context;
+    if (l->max_out > l->max_rows) l->max_out = l->max_rows;
+}
+
+// All sequences at their longest, but at most three quarters of the memory that is left, and one sequence at least.
+static int64_t positions_for(const tally_engine_options *o, int64_t context, int64_t room, int64_t block_bytes) {
+    if (o->cache_positions || o->sequences <= 1) return o->cache_positions ? o->cache_positions : context;
+    int64_t want = blocks_for(context) * KV_BLOCK * o->sequences, fits = room / 4 * 3 / block_bytes * KV_BLOCK;
+    int64_t most = want < fits ? want : fits;
+    return most < context ? context : most;
+}
+
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
     step_limits *l = &p->limits;
-    l->max_rows = o->step_rows ? o->step_rows : DEFAULT_STEP_ROWS;
-    l->max_out = o->logit_rows ? o->logit_rows : DEFAULT_LOGIT_ROWS;
-    if (o->context && l->max_rows > o->context && !o->cache_positions) l->max_rows = o->context;
-    if (l->max_out > l->max_rows) l->max_out = l->max_rows;
+    choose_rows(o, l);
     TRY(plan_memory(&p->model.list, l->max_rows, l->max_out, &p->workspace_bytes, err));
     p->memory.available = meminfo_available();
     p->memory.weights = weights_bytes(p);
@@ -124,7 +139,7 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
             other = p->memory.weights + p->memory.workspace;
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
-    int64_t positions = o->cache_positions ? o->cache_positions : context;
+    int64_t positions = positions_for(o, context, p->memory.available - other, block_bytes);
     l->max_context = (int)context;
     l->n_blocks = (int)blocks_for(positions);
     p->memory.cache = l->n_blocks * block_bytes;
@@ -185,6 +200,7 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     e->n_vocab = e->plan.model.config.n_vocab;
     e->context = e->plan.limits.max_context;
     e->step_rows = e->plan.limits.max_rows;
+    e->chunk_rows = o->chunk_rows && o->chunk_rows < e->step_rows ? o->chunk_rows : e->step_rows;
     e->logit_rows = e->plan.limits.max_out;
     TRY(alloc_step(e, err));
     TRY(sampler_scratch_init(&e->sampler, e->n_vocab, err));
@@ -231,6 +247,20 @@ void tally_engine_close(tally_engine *e) {
     free(e);
 }
 
+int64_t tally_engine_step_bytes(const tally_engine *e, int rows, int past) {
+    const model_config *c = &e->plan.model.config;
+    double experts = c->n_experts ? (double)c->n_experts_used * rows / c->n_experts : 1;
+    double bytes = 0;
+    for (int i = 0; i < e->plan.model.weights.n; i++) {
+        const weight *w = &e->plan.model.weights.w[i];
+        if (w->absorbed || w->role == WEIGHT_EMBED) continue;
+        double all = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+        bytes += w->role == WEIGHT_EXPERTS && experts < 1 ? all * experts : all;
+    }
+    double position = (double)e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache) / KV_BLOCK;
+    return (int64_t)(bytes + position * rows * past);
+}
+
 int tally_engine_context(const tally_engine *e) { return e->context; }
 void tally_engine_memory(const tally_engine *e, tally_memory *out) { *out = e->plan.memory; }
 
@@ -258,16 +288,26 @@ const char *tally_cpu_level(int i, const char **help, bool *available) {
 
 // ---- the step ------------------------------------------------------------------------------------------------------------
 
-// The oldest live generation cannot get a single row in: the cache is too small for it alone.
-static void fail_unfit(tally_engine *e) {
-    struct tally_generation *g = e->first;
-    while (g && g->finish) g = g->next;
-    if (!g) return;
+static void fail_unfit(tally_engine *e, struct tally_generation *g) {
     error why;
     error_set(&why, STATUS_FULL,
               "a sequence of %d tokens does not fit the cache of %d positions; raise the cache or shorten the request",
               g->seq.n_tokens, e->blocks.n_blocks * KV_BLOCK);
     generation_fail(g, &why);
+}
+
+// A generation that has outgrown the whole cache ends before it takes the blocks of others in vain.
+static void fail_outgrown(tally_engine *e) {
+    for (struct tally_generation *g = e->first; g; g = g->next) {
+        if (!g->finish && g->seq.n_tokens > (int64_t)e->blocks.n_blocks * KV_BLOCK) fail_unfit(e, g);
+    }
+}
+
+// Nobody can get a single row in, because sessions hold the blocks: the oldest generation ends.
+static void fail_oldest(tally_engine *e) {
+    struct tally_generation *g = e->first;
+    while (g && g->finish) g = g->next;
+    if (g) fail_unfit(e, g);
 }
 
 static void finish_part(struct tally_generation *g, const part_result *r) {
@@ -278,17 +318,18 @@ static void finish_part(struct tally_generation *g, const part_result *r) {
             sampler_choose(&g->sampling, r->logits, &g->history, (uint64_t)g->seq.n_tokens, &g->engine->sampler);
         generation_accept(g, id, r->logits);
     }
-    if (g->finish) block_table_truncate(&g->seq.cache, 0);
+    if (g->finish && !g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
 }
 
 tally_status tally_engine_step(tally_engine *e, bool *idle, tally_error *user_err) {
+    fail_outgrown(e);
     int n = sched_choose(e, e->parts, e->owners);
     uint64_t now = clock_now_ns();
     for (int i = 0; i < n; i++) {
         if (!e->owners[i]->t_start) e->owners[i]->t_start = now;
     }
     if (n == 0) {
-        fail_unfit(e);
+        fail_oldest(e);
     } else {
         status s = engine_run_parts(e, e->parts, n, e->results, (error *)user_err);
         if (s) return (tally_status)s;

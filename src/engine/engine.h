@@ -50,7 +50,7 @@ struct tally_engine {
     block_pool blocks;
     prefix_index prefixes;
     bool reuse_prefixes;
-    int n_vocab, context, step_rows, logit_rows;
+    int n_vocab, context, step_rows, chunk_rows, logit_rows;
     sampler_scratch sampler;
     // the step being built
     int32_t *row_token, *row_pos, *row_seq, *out_row; // owned [step_rows], out_row [logit_rows]
@@ -71,6 +71,11 @@ void sequence_deinit(sequence *s);
 void sequence_adopt_prefix(tally_engine *e, sequence *s);
 // Checks ids against the vocabulary and appends them; STATUS_FULL names length and context.
 status sequence_append(const tally_engine *e, sequence *s, const int32_t *ids, int n, error *err);
+
+// What a session and a generation know of each other (session.c). The session is cut to what it shares with s->token, and s, whose
+// cache is empty, takes that cache, all but the last token's. Returns the positions taken.
+int session_lend(struct tally_session *session, sequence *s);
+const tally_engine *session_engine(const struct tally_session *session);
 
 // Runs the parts as one step: at most step_rows rows and logit_rows wanted rows in all, at least one row each. Their cache must have
 // been reserved. On success every part without a fault is committed.

@@ -64,6 +64,14 @@ static status start(struct tally_generation *g, const tally_request *r, error *e
             "the prompt has %d tokens but the context is %d; shorten it or raise -c (the model's maximum is %d)",
             r->n_ids, e->context, e->plan.model.config.context_length);
     }
+    if (r->n_ids > (int64_t)e->blocks.n_blocks * KV_BLOCK) {
+        return error_set(
+            err, STATUS_FULL,
+            "the prompt has %d tokens but the whole cache only %d positions; shorten it or raise the cache", r->n_ids,
+            e->blocks.n_blocks * KV_BLOCK);
+    }
+    if (r->session && session_engine(r->session) != e)
+        return error_set(err, STATUS_BAD_ARGUMENT, "the session belongs to another engine");
     TRY(sequence_init(&g->seq, g->engine, err));
     TRY(sequence_append(e, &g->seq, r->ids, r->n_ids, err));
     g->n_prompt = r->n_ids;
@@ -87,6 +95,10 @@ tally_status tally_generate(tally_engine *e, const tally_request *request, tally
         g->engine = NULL; // not linked yet
         tally_generation_close(g);
         return (tally_status)s;
+    }
+    if (request->session) {
+        e->stats.reused_positions += session_lend(request->session, &g->seq);
+        g->keeps_cache = true;
     }
     g->last_served = e->stats.steps;
     generation_link(g);

@@ -17,6 +17,7 @@ struct tally_generation {
     tally_sampling sampling;
     tally_logit_bias *bias; // owned copy
     bool ignore_eos;
+    bool keeps_cache; // when done, until closed: started from a session
     int n_logprobs;
     char **stops; // owned copies
     size_t *stop_len;

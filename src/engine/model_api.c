@@ -69,8 +69,10 @@ tally_status tally_model_open(tally_model **out, const char *name, tally_error *
     if (!m) return (tally_status)error_no_memory(err, sizeof *m);
     status s = open_checkpoint(&m->ck, name, err);
     if (!s) open_parts(m);
-    if (!s && !m->has_config && !m->tok) { // neither a model nor a tokenizer: say why it is no model
-        s = error_set(err, m->why_no_config.code, "%s", m->why_no_config.text);
+    if (!s && !m->has_config &&
+        !m->tok) { // a folder without config.json is there for its tokenizer, all else for a model
+        const error *why = m->why_no_config.code == STATUS_NOT_FOUND ? &m->why_no_tokenizer : &m->why_no_config;
+        s = error_set(err, why->code, "%s", why->text);
     }
     if (s) {
         tally_model_close(m);
@@ -92,6 +94,20 @@ int tally_model_n_vocab(const tally_model *m) { return m->has_config ? m->config
 int tally_model_context_length(const tally_model *m) { return m->has_config ? m->config.context_length : 0; }
 bool tally_model_has_tokenizer(const tally_model *m) { return m->tok != NULL; }
 bool tally_model_has_chat_template(const tally_model *m) { return m->chat != NULL; }
+
+bool tally_model_sampling(const tally_model *m, tally_sampling *out) {
+    const sampling_defaults *d = &m->config.sampling;
+    *out = (tally_sampling){0};
+    bool samples = m->has_config && (d->do_sample || d->has_temperature || d->has_top_p || d->has_top_k);
+    if (m->has_config && d->has_repetition_penalty) out->repeat_penalty = d->repetition_penalty;
+    if (samples) {
+        out->temperature = d->has_temperature ? d->temperature : 1;
+        out->top_k = d->has_top_k ? d->top_k : 0;
+        out->top_p = d->has_top_p ? d->top_p : 0;
+        out->min_p = d->has_min_p ? d->min_p : 0;
+    }
+    return samples || out->repeat_penalty > 0;
+}
 
 // ---- text ----------------------------------------------------------------------------------------------------------------
 

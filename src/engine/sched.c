@@ -76,7 +76,7 @@ int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **ow
     for (struct tally_generation *g = e->first; g; g = g->next) {
         if (g->finish || pending(g) == 1) continue;
         if (c.rows >= e->step_rows || c.wanted >= e->logit_rows) break;
-        choose(&c, g, e->step_rows - c.rows);
+        choose(&c, g, e->step_rows - c.rows < e->chunk_rows ? e->step_rows - c.rows : e->chunk_rows);
     }
     count_waits(e, &c);
     return c.n;

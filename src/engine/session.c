@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "engine/engine.h"
+#include "engine/generation.h"
 
 struct tally_session {
     tally_engine *engine; // borrowed
@@ -70,7 +70,7 @@ static status catch_up(tally_session *s, error *err) {
     sequence_adopt_prefix(s->engine, &s->seq);
     while (s->seq.cache.length < s->seq.n_tokens) {
         int n = s->seq.n_tokens - s->seq.cache.length;
-        if (n > s->engine->step_rows) n = s->engine->step_rows;
+        if (n > s->engine->chunk_rows) n = s->engine->chunk_rows;
         part_result r;
         TRY(run_rows(s, n, false, &r, err));
         s->logits_at = s->seq.cache.length - 1;
@@ -79,9 +79,14 @@ static status catch_up(tally_session *s, error *err) {
     return STATUS_OK;
 }
 
-tally_status tally_session_sync(tally_session *s, const int32_t *ids, int n, tally_error *err) {
+static int agreement(const tally_session *s, const int32_t *ids, int n) {
     int same = 0;
     while (same < n && same < s->seq.n_tokens && s->seq.token[same] == ids[same]) same++;
+    return same;
+}
+
+tally_status tally_session_sync(tally_session *s, const int32_t *ids, int n, tally_error *err) {
+    int same = agreement(s, ids, n);
     truncate_to(s, same);
     status st = sequence_append(s->engine, &s->seq, ids + same, n - same, (error *)err);
     return (tally_status)(st ? st : catch_up(s, (error *)err));
@@ -93,7 +98,7 @@ tally_status tally_session_logits(tally_session *s, const float **logits, tally_
         return (tally_status)error_set(err, STATUS_BAD_ARGUMENT,
                                        "the session is empty: there are no logits behind nothing");
     if (s->logits_at != s->seq.n_tokens - 1) { // after a truncation: the last row is computed again
-        block_table_truncate(&s->seq.cache, s->seq.n_tokens - 1);
+        if (s->seq.cache.length == s->seq.n_tokens) block_table_truncate(&s->seq.cache, s->seq.n_tokens - 1);
         status st = catch_up(s, err);
         if (st) return (tally_status)st;
     }
@@ -106,12 +111,9 @@ tally_status tally_session_eval(tally_session *s, const int32_t *ids, int n, int
     error *err = (error *)user_err;
     tally_engine *e = s->engine;
     int most = e->step_rows < e->logit_rows ? e->step_rows : e->logit_rows;
-    if (chunk == 0) chunk = most;
-    if (chunk < 0 || chunk > most) {
-        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT,
-                                       "a chunk of %d rows: this engine was opened for 1 to %d rows with logits", chunk,
-                                       most);
-    }
+    if (chunk < 0)
+        return (tally_status)error_set(err, STATUS_BAD_ARGUMENT, "a chunk of %d rows, expected 0 or more", chunk);
+    if (chunk == 0 || chunk > most) chunk = most;
     status st = catch_up(s, err);
     if (!st) st = sequence_append(e, &s->seq, ids, n, err);
     while (!st && s->seq.cache.length < s->seq.n_tokens) {
@@ -136,6 +138,30 @@ tally_status tally_session_fork(tally_session **out, const tally_session *from, 
     block_table_fork(&s->seq.cache, &from->seq.cache);
     s->logits_at = from->logits_at;
     if (from->logits_at >= 0) memcpy(s->logits, from->logits, (size_t)from->engine->n_vocab * sizeof *s->logits);
+    return TALLY_OK;
+}
+
+// ---- a session and its generations -----------------------------------------------------------------------------------------
+
+const tally_engine *session_engine(const struct tally_session *s) { return s->engine; }
+
+int session_lend(struct tally_session *s, sequence *to) {
+    truncate_to(s, agreement(s, to->token, to->n_tokens));
+    block_table_fork(&to->cache, &s->seq.cache);
+    if (to->cache.length == to->n_tokens) block_table_truncate(&to->cache, to->n_tokens - 1);
+    return to->cache.length;
+}
+
+tally_status tally_session_adopt(tally_session *s, const tally_generation *g, tally_error *user_err) {
+    if (g->engine != s->engine)
+        return (tally_status)error_set((error *)user_err, STATUS_BAD_ARGUMENT,
+                                       "the generation belongs to another engine");
+    const sequence *from = &g->seq;
+    s->logits_at = -1;
+    memcpy(s->seq.token, from->token, (size_t)from->n_tokens * sizeof *from->token);
+    s->seq.n_tokens = from->n_tokens;
+    block_table_truncate(&s->seq.cache, 0);
+    block_table_fork(&s->seq.cache, &from->cache);
     return TALLY_OK;
 }
 

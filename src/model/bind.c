@@ -248,7 +248,12 @@ static status refuse_surplus(binder *b) {
         const checkpoint_tensor *t = checkpoint_tensor_at(b->ck, i);
         if (map_get(&b->used, t->name, NULL) || !str_starts(t->name, STR("model.layers."))) continue;
         if (str_ends(t->name, STR("rotary_emb.inv_freq"))) continue; // a buffer that old checkpoints carry; recomputed
-        if (strtol(t->name.data + strlen("model.layers."), NULL, 10) >= b->m->config.n_layers) continue;
+        long layer = strtol(t->name.data + strlen("model.layers."), NULL, 10);
+        if (layer >= b->m->config.n_layers) {
+            return error_set(b->err, STATUS_BAD_FILE,
+                             "tensor '%.*s' belongs to layer %ld, but the configuration says %d layers",
+                             STR_ARG(t->name), layer, b->m->config.n_layers);
+        }
         return error_set(b->err, STATUS_UNSUPPORTED, "tensor '%.*s' has no place in a %s model with this configuration",
                          STR_ARG(t->name), b->m->config.arch);
     }

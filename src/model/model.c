@@ -40,7 +40,8 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
     m->weights.memory = &m->memory;
     const family *f = family_get(config->family);
     bound_weights bound;
-    TRY(bind_weights(m, f, ck, plan_type, &bound, err));
+    status s = bind_weights(m, f, ck, plan_type, &bound, err);
+    if (s) return ck ? error_prefix(err, s, "%s", checkpoint_path(ck)) : s;
     m->n_pieces = bind_pieces(m);
     op_list_init(&m->list, &m->memory, &m->weights, err);
     write_forward(m, f, &bound.top, bound.layers);

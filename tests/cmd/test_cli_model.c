@@ -149,6 +149,12 @@ static void test_eval_logits(void **state) {
     size_t n = (size_t)f->model.n_ids * (size_t)f->model.n_vocab;
     float *a = read_logits(whole, n), *b = read_logits(chunked, n);
     assert_memory_equal(a, b, n * sizeof *a);
+    free(b);
+    CLI(&r, "eval", "-m", f->folder.path, "--ids", f->ids, "--logits", chunked, "--chunk",
+        "1000"); // more than there are
+    cli_assert_done(&r);
+    b = read_logits(chunked, n);
+    assert_memory_equal(a, b, n * sizeof *a);
     for (size_t i = 0; i < n; i++) assert_true(fabsf(a[i] - f->model.logits[i]) < 2e-3f);
     free(a);
     free(b);
@@ -168,6 +174,18 @@ static void test_eval_kl(void **state) {
     CLI(&r, "eval", "-m", f->folder.path, "--ids", "1,2", "--kl", "tests/golden/models/llama-gqa4/logits.f32");
     assert_int_equal(r.exit_code, 1);
     cli_assert_contains(r.err, "bytes");
+}
+
+// A folder without config.json is there for its tokenizer: what is wrong with that is said.
+static void test_tokenizer_folder_failure(void **state) {
+    (void)state;
+    temp_folder t = temp_folder_make();
+    cli_result r;
+    temp_folder_write_text(&t, "tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}");
+    CLI_IN(&r, "x", "tokenize", "-m", t.path);
+    assert_int_equal(r.exit_code, 1);
+    cli_assert_contains(r.err, "Unigram");
+    temp_folder_remove(&t);
 }
 
 static void test_eval_failures(void **state) {
@@ -266,6 +284,7 @@ int main(void) {
         cmocka_unit_test(test_eval_logits),
         cmocka_unit_test(test_eval_kl),
         cmocka_unit_test(test_eval_failures),
+        cmocka_unit_test(test_tokenizer_folder_failure),
         cmocka_unit_test(test_inspect),
         cmocka_unit_test(test_tokenize),
         cmocka_unit_test(test_chat),

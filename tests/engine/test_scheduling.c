@@ -139,6 +139,7 @@ static void test_together_as_alone(void **state) {
          .step_rows = 64,
          .logit_rows = 2}, // fewer logits than requests
         {.threads = 1, .context = 1024, .cache_positions = 4096, .step_rows = 1},
+        {.threads = 2, .context = 1024, .cache_positions = 4096, .step_rows = 64, .chunk_rows = 9},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         test_engine t = test_engine_open(path, &cases[c]);

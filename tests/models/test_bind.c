@@ -34,7 +34,10 @@ static void add_tensor(tiny_model *m, const char *name, int64_t n, int64_t k) {
     m->tensors[m->n_tensors++] = t;
 }
 
-static void refuse_folder(const char *path, tally_status code, const char *sentence) {
+// `reason`: what the sentence says behind the checkpoint's path.
+static void refuse_folder(const char *path, tally_status code, const char *reason) {
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s: %s", path, reason);
     tally_model *m;
     tally_engine *e;
     tally_error err;
@@ -124,10 +127,12 @@ static void test_surplus(void **state) {
     add_tensor(&m, "model.layers.1.self_attn.sinks", 4, 0);
     refuse(&m, TALLY_UNSUPPORTED,
            "tensor 'model.layers.1.self_attn.sinks' has no place in a llama model with this configuration");
-    m = tiny_model_read(
-        "llama-gqa4"); // a buffer of old checkpoints, and a layer that the configuration leaves out, are allowed
+    m = tiny_model_read("llama-gqa4");
+    add_tensor(&m, "model.layers.3.input_layernorm.weight", 64, 0);
+    refuse(&m, TALLY_BAD_FILE,
+           "tensor 'model.layers.3.input_layernorm.weight' belongs to layer 3, but the configuration says 3 layers");
+    m = tiny_model_read("llama-gqa4"); // a buffer of old checkpoints is allowed
     add_tensor(&m, "model.layers.0.self_attn.rotary_emb.inv_freq", 8, 0);
-    add_tensor(&m, "model.layers.99.self_attn.sinks", 4, 0);
     temp_folder folder = temp_folder_make();
     tiny_model_write_folder(&m, folder.path, DTYPE_F32, 1);
     test_engine e = test_engine_open(folder.path, NULL);

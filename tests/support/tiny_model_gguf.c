@@ -9,6 +9,8 @@
 #include "file/hf.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/tiny_model.h"
+#include "text/byte_map.h"
+#include "text/utf8.h"
 
 static uint32_t gguf_type_id(dtype type) {
     static const uint32_t ids[DTYPE_COUNT] = {
@@ -285,7 +287,36 @@ static void add_random(gguf_writer *w, const char *name, dtype type, int n_dims,
     free(data);
 }
 
-void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
+// Bytes, one merge, four tokens of a chat, and fillers up to the vocabulary.
+static void write_tokenizer(gguf_writer *w, const char *chat_template) {
+    enum { VOCAB = 300 };
+    char text[VOCAB][16];
+    const char *tokens[VOCAB];
+    int32_t types[VOCAB];
+    static const char *const extra[] = {"<|im_start|>", "<|im_end|>", "<think>", "</think>", "th"};
+    for (int i = 0; i < VOCAB; i++) {
+        if (i < 256) {
+            int n = utf8_encode(byte_map_character((unsigned char)i), text[i]);
+            text[i][n] = 0;
+        } else if (i < 261) {
+            snprintf(text[i], sizeof text[i], "%s", extra[i - 256]);
+        } else {
+            snprintf(text[i], sizeof text[i], "<filler %d>", i);
+        }
+        tokens[i] = text[i];
+        types[i] = i == 256 || i == 257 ? 3 : i == 258 || i == 259 ? 4 : i > 260 ? 5 : 1;
+    }
+    static const char *const merges[] = {"t h"};
+    gguf_writer_str(w, "tokenizer.ggml.model", "gpt2");
+    gguf_writer_str(w, "tokenizer.ggml.pre", "qwen2");
+    gguf_writer_str_array(w, "tokenizer.ggml.tokens", tokens, VOCAB);
+    gguf_writer_i32_array(w, "tokenizer.ggml.token_type", types, VOCAB);
+    gguf_writer_str_array(w, "tokenizer.ggml.merges", merges, 1);
+    gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", 257);
+    gguf_writer_str(w, "tokenizer.chat_template", chat_template);
+}
+
+static void random_gguf(const char *path, dtype type, bool moe, uint64_t seed, const char *chat_template) {
     enum {
         DIM = 256,
         HEADS = 8,
@@ -313,6 +344,7 @@ void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
     gguf_writer w;
     gguf_writer_init(&w);
     write_keys(&w, moe ? "qwen3moe" : "qwen3", &c);
+    if (chat_template) write_tokenizer(&w, chat_template);
     add_random(&w, "token_embd.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
     add_random(&w, "output_norm.weight", DTYPE_F32, 1, (int64_t[]){DIM}, seed);
     add_random(&w, "output.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
@@ -356,4 +388,12 @@ void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
     assert(saved);
     (void)saved;
     gguf_writer_deinit(&w);
+}
+
+void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
+    random_gguf(path, type, moe, seed, NULL);
+}
+
+void tiny_text_gguf(const char *path, dtype type, uint64_t seed, const char *chat_template) {
+    random_gguf(path, type, false, seed, chat_template);
 }

@@ -1,0 +1,85 @@
+// The rows of `tally bench` as a Markdown table or as JSON with llama-bench's names.
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/cpuinfo.h"
+#include "cmd/bench.h"
+#include "cmd/build_commit.h"
+#include "cmd/common.h"
+
+static double tokens_of(const bench_row *r) { return (double)(r->n_prompt + r->n_gen) * r->n_parallel; }
+
+// Mean and deviation (of a sample) of numerator / seconds^power, power 1 or -1.
+static void statistics(const bench_row *r, double numerator, bool of_speed, double *mean, double *deviation) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < r->n; i++) sum += of_speed ? numerator / r->seconds[i] : numerator * r->seconds[i];
+    *mean = sum / r->n;
+    for (int i = 0; i < r->n; i++) {
+        double d = (of_speed ? numerator / r->seconds[i] : numerator * r->seconds[i]) - *mean;
+        squares += d * d;
+    }
+    *deviation = r->n > 1 ? sqrt(squares / (r->n - 1)) : 0;
+}
+
+static double share_of(const bench_row *r) {
+    double mean, deviation;
+    statistics(r, r->bytes, true, &mean, &deviation);
+    return mean / r->read_bytes_per_s;
+}
+
+static json_t *row_json(const bench_report *report, const bench_row *r) {
+    char cpu[128];
+    double ns, ns_deviation, ts, ts_deviation;
+    statistics(r, 1e9, false, &ns, &ns_deviation);
+    statistics(r, tokens_of(r), true, &ts, &ts_deviation);
+    json_t *samples_ns = json_array(), *samples_ts = json_array();
+    for (int i = 0; i < r->n; i++) {
+        json_array_append_new(samples_ns, json_integer((json_int_t)(r->seconds[i] * 1e9)));
+        json_array_append_new(samples_ts, json_real(tokens_of(r) / r->seconds[i]));
+    }
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i}", "build_commit", build_commit(), "build_version",
+                          tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", report->model,
+                          "model_size", (json_int_t)report->weights, "n_batch", report->step_rows);
+    json_t *numbers =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:s}", "n_threads", r->n_threads,
+                  "n_prompt", r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel,
+                  "avg_ns", (json_int_t)ns, "stddev_ns", (json_int_t)ns_deviation, "avg_ts", ts, "stddev_ts",
+                  ts_deviation, "samples_ns", samples_ns, "samples_ts", samples_ts, "read_bytes_per_s",
+                  r->read_bytes_per_s, "bandwidth_share", share_of(r), "ids", r->differs ? "DIFFERS" : "OK");
+    if (o && numbers) json_object_update(o, numbers);
+    if (o) json_object_set_new(o, "repetition", r->n_gen ? json_string(r->repetition) : json_null());
+    json_decref(numbers);
+    return o;
+}
+
+static void print_table(const bench_report *report) {
+    printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
+    printf("| test | threads | parallel | t/s | of the bandwidth | ids | repetition |\n");
+    printf("| --- | ---: | ---: | ---: | ---: | --- | --- |\n");
+    for (int i = 0; i < report->n_rows; i++) {
+        const bench_row *r = &report->rows[i];
+        char test[64], depth[32] = "";
+        double ts, deviation;
+        statistics(r, tokens_of(r), true, &ts, &deviation);
+        if (r->n_depth) snprintf(depth, sizeof depth, " @ d%d", r->n_depth);
+        snprintf(test, sizeof test, "%s%d%s", r->n_gen ? "tg" : "pp", r->n_prompt + r->n_gen, depth);
+        printf("| %s | %d | %d | %.2f +- %.2f | %.1f %% | %s | %s |\n", test, r->n_threads, r->n_parallel, ts,
+               deviation, 100 * share_of(r), r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+    }
+}
+
+void bench_report_print(const bench_report *report, bool json) {
+    if (!json) {
+        print_table(report);
+        return;
+    }
+    puts("[");
+    for (int i = 0; i < report->n_rows; i++) {
+        json_t *row = row_json(report, &report->rows[i]);
+        if (row) json_dumpf(row, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+        json_decref(row);
+        puts(i + 1 < report->n_rows ? "," : "");
+    }
+    puts("]");
+}

@@ -1,0 +1,207 @@
+// tally bench: what it prints on a tiny model, and the label of repetition.
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "cmd/repetition.h"
+#include "tests/support/cli.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+typedef struct fixture {
+    temp_folder folder;
+    char text_model[300], bare_model[300];
+} fixture;
+
+static int set_up(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->folder = temp_folder_make();
+    snprintf(f->text_model, sizeof f->text_model, "%s/text.gguf", f->folder.path);
+    snprintf(f->bare_model, sizeof f->bare_model, "%s/bare.gguf", f->folder.path);
+    tiny_text_gguf(f->text_model, DTYPE_Q8_0, 3, "{{ messages }}");
+    tiny_random_gguf(f->bare_model, DTYPE_Q4_K, true, 4);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *f = *state;
+    temp_folder_remove(&f->folder);
+    free(f);
+    return 0;
+}
+
+static json_int_t integer(const json_t *row, const char *name) {
+    const json_t *v = json_object_get(row, name);
+    if (!json_is_integer(v)) fail_msg("%s is no integer", name);
+    return json_integer_value(v);
+}
+
+static double number(const json_t *row, const char *name) {
+    const json_t *v = json_object_get(row, name);
+    if (!json_is_real(v)) fail_msg("%s is no number", name);
+    return json_real_value(v);
+}
+
+static void check_row(const json_t *row, int n_samples) {
+    double avg = number(row, "avg_ts"), sum = 0;
+    assert_true(avg > 0 && number(row, "stddev_ts") >= 0);
+    assert_true(number(row, "read_bytes_per_s") > 1e8 && number(row, "bandwidth_share") > 0);
+    const json_t *samples = json_object_get(row, "samples_ts");
+    assert_int_equal(json_array_size(samples), n_samples);
+    assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), n_samples);
+    for (int i = 0; i < n_samples; i++) sum += json_real_value(json_array_get(samples, (size_t)i));
+    assert_true(sum / n_samples > avg * 0.999 && sum / n_samples < avg * 1.001);
+    assert_string_equal(json_string_value(json_object_get(row, "ids")), "OK");
+    assert_true(json_is_string(json_object_get(row, "build_commit")) &&
+                json_is_string(json_object_get(row, "cpu_info")));
+    assert_int_equal(json_is_string(json_object_get(row, "repetition")), integer(row, "n_gen") > 0);
+}
+
+static void check_json(const char *model) {
+    cli_result r;
+    CLI(&r, "bench", "-m", model, "-p", "20,70", "-n", "30", "-r", "2", "-t", "1,2", "-d", "0,65", "--parallel", "1,3",
+        "-o", "json", "-ub", "33");
+    cli_assert_done(&r);
+    assert_string_equal(r.err, ""); // no progress but on a terminal
+    json_t *rows = json_loads(r.out, 0, NULL);
+    if (!json_is_array(rows)) fail_msg("no JSON array: %s", r.out);
+    assert_int_equal(json_array_size(rows), 2 * 2 * 2 * 3);
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) {
+        check_row(row, 2);
+        static const int prompts[] = {20, 70, 0};
+        assert_int_equal(integer(row, "n_prompt"), prompts[i % 3]);
+        assert_int_equal(integer(row, "n_gen"), i % 3 == 2 ? 30 : 0);
+        assert_int_equal(integer(row, "n_parallel"), i / 3 % 2 ? 3 : 1);
+        assert_int_equal(integer(row, "n_depth"), i / 6 % 2 ? 65 : 0);
+        assert_int_equal(integer(row, "n_threads"), i / 12 ? 2 : 1);
+        assert_int_equal(integer(row, "n_batch"), 33);
+    }
+    json_decref(rows);
+}
+
+static void test_json(void **state) {
+    const fixture *f = *state;
+    check_json(f->text_model);
+}
+
+static void test_json_without_tokenizer(void **state) {
+    const fixture *f = *state;
+    check_json(f->bare_model);
+}
+
+static void test_table(void **state) {
+    const fixture *f = *state;
+    cli_result r;
+    CLI(&r, "bench", "-m", f->text_model, "-p", "8", "-n", "4", "-r", "1", "-d", "9", "-t", "1");
+    cli_assert_done(&r);
+    cli_assert_contains(r.out, "| pp8 @ d9 | 1 | 1 |");
+    cli_assert_contains(r.out, "| tg4 @ d9 | 1 | 1 |");
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "4", "-r", "1", "-t", "1");
+    cli_assert_done(&r);
+    assert_null(strstr(r.out, "pp"));
+}
+
+static void test_refusals(void **state) {
+    const fixture *f = *state;
+    cli_result r;
+    CLI(&r, "bench", "-m", f->text_model, "-p", "8,x");
+    assert_int_equal(r.exit_code, 2);
+    cli_assert_contains(r.err, "8,x");
+    CLI(&r, "bench", "-m", f->text_model, "-p", "8,");
+    assert_int_equal(r.exit_code, 2);
+    CLI(&r, "bench", "-m", f->text_model, "-t", "0");
+    assert_int_equal(r.exit_code, 2);
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "0");
+    assert_int_equal(r.exit_code, 2);
+    CLI(&r, "bench", "-m", f->text_model, "-d", "5000");
+    assert_int_equal(r.exit_code, 1);
+    cli_assert_contains(r.err, "4096");
+    CLI(&r, "bench", "-p", "5000");
+    assert_int_equal(r.exit_code, 2);
+    if (access("/dev/full", W_OK) != 0) return;
+    const char *const args[] = {"bench", "-m", f->text_model, "-p", "4", "-n", "0", "-r", "1", NULL};
+    cli_run_to(&r, args, "", fopen("/dev/full", "w"));
+    assert_int_equal(r.exit_code, 1);
+    cli_assert_contains(r.err, "cannot write to standard output");
+}
+
+static void test_machine(void **state) {
+    (void)state;
+    cli_result r;
+    CLI(&r, "bench", "--machine", "-t", "1", "-o", "json");
+    cli_assert_done(&r);
+    json_t *list = json_loads(r.out, 0, NULL);
+    assert_int_equal(json_array_size(list), 1);
+    const json_t *m = json_array_get(list, 0), *levels = json_object_get(m, "levels");
+    assert_int_equal(integer(m, "n_threads"), 1);
+    double bandwidth = number(m, "read_bytes_per_s");
+    assert_true(bandwidth > 1e8 && bandwidth < 1e13);
+    assert_true(json_array_size(levels) >= 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(levels, 0), "level")), "scalar");
+    size_t i;
+    json_t *level;
+    json_array_foreach(levels, i, level) {
+        static const char *const kinds[] = {"f32_mul_add_per_s", "bf16_mul_add_per_s", "q8_mul_add_per_s"};
+        for (int k = 0; k < 3; k++) assert_true(number(level, kinds[k]) > 1e6);
+    }
+    json_decref(list);
+}
+
+// ---- repetition ------------------------------------------------------------------------------------------------------------
+
+static void label_is(const int32_t *ids, int n, const char *expected) {
+    char label[REPETITION_LABEL_MAX];
+    repetition_label(ids, n, label);
+    assert_string_equal(label, expected);
+}
+
+static void test_repetition(void **state) {
+    (void)state;
+    int32_t ids[300];
+    for (int i = 0; i < 300; i++) ids[i] = i;
+    label_is(ids, 0, "OK");
+    label_is(ids, 1, "OK");
+    label_is(ids, 300, "OK");
+    for (int period = 1; period <= 60; period++) { // a beginning of its own, then a loop to the end
+        for (int i = 100; i < 300; i++) ids[i] = 1000 + i % period;
+        char expected[REPETITION_LABEL_MAX];
+        snprintf(expected, sizeof expected, "LOOP_%d", period);
+        label_is(ids, 300, expected);
+        int long_enough = period * 3 < 24 ? 24 : period * 3;
+        label_is(ids, 100 + long_enough, expected);
+        char label[REPETITION_LABEL_MAX];
+        repetition_label(ids, 100 + long_enough - 1, label);
+        assert_true(strncmp(label, "LOOP", 4) != 0);
+        ids[299] = 5; // broken at the very end
+        repetition_label(ids, 300, label);
+        assert_true(strncmp(label, "LOOP", 4) != 0);
+    }
+    for (int i = 0; i < 300; i++) ids[i] = (int32_t)(hash_mix((uint64_t)i) % 9);
+    label_is(ids, 300, "LOW_DIVERSITY");
+    label_is(ids, 40, "LOW_DIVERSITY");
+    label_is(ids, 31, "OK"); // too few to tell
+    for (int i = 0; i < 300; i++) ids[i] = (int32_t)(hash_mix((uint64_t)i) % 60);
+    label_is(ids, 300, "OK");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),    cmocka_unit_test(test_json_without_tokenizer),
+        cmocka_unit_test(test_table),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_machine), cmocka_unit_test(test_repetition),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
