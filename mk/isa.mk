@@ -11,6 +11,7 @@ ISA_SRC := $(wildcard src/backend/cpu/arm/*.c)
 FLAGS_neon := -march=armv8-a+simd
 FLAGS_dotprod := -march=armv8.2-a+dotprod
 FLAGS_i8mm := -march=armv8.2-a+dotprod+i8mm
+FLAGS_neonbf16 := -march=armv8.2-a+dotprod+i8mm+bf16
 endif
 isa_suffix = $(lastword $(subst _, ,$(basename $(notdir $(1)))))
 isa_flags = $(FLAGS_$(call isa_suffix,$(1)))

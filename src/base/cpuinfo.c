@@ -64,7 +64,8 @@ bool cpu_level_available(cpu_level level) {
 }
 #elif defined(__aarch64__)
 bool cpu_level_available(cpu_level level) {
-    // Linux, arch/arm64/include/uapi/asm/hwcap.h: ASIMD is bit 1 of AT_HWCAP, ASIMDDP bit 20; I8MM is bit 13 of AT_HWCAP2.
+    // Linux, arch/arm64/include/uapi/asm/hwcap.h: ASIMD is bit 1 of AT_HWCAP, ASIMDDP bit 20; I8MM is bit 13 of
+    // AT_HWCAP2, BF16 bit 14.
     unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
     bool neon = caps >> 1 & 1, dotprod = neon && (caps >> 20 & 1);
     switch (level) {
@@ -72,6 +73,7 @@ bool cpu_level_available(cpu_level level) {
     case CPU_LEVEL_NEON: return neon;
     case CPU_LEVEL_DOTPROD: return dotprod;
     case CPU_LEVEL_I8MM: return dotprod && (caps2 >> 13 & 1);
+    case CPU_LEVEL_NEONBF16: return dotprod && (caps2 >> 13 & 3) == 3;
     default: return false;
     }
 }
@@ -79,7 +81,7 @@ bool cpu_level_available(cpu_level level) {
 bool cpu_level_available(cpu_level level) { return level == CPU_LEVEL_SCALAR; }
 #endif
 
-bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16; }
+bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16 && level != CPU_LEVEL_NEONBF16; }
 
 cpu_level cpu_level_best(void) {
     int level = CPU_LEVEL_COUNT - 1;

@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 // Kernel levels, lowest first. A level includes those below it of its architecture; `--cpu LEVEL` pins one. Levels share every
-// order sheet, so they give the same bits, but for AVX512BF16, which has its own for BF16 weights (docs/exactness.md).
+// order sheet, so they give the same bits, but for AVX512BF16 and NEONBF16, which have their own for BF16 weights (docs/exactness.md).
 #define CPU_LEVEL_LIST(X) \
     X(SCALAR, "scalar", "portable C, the reference") \
     X(AVX2, "avx2", "AVX2, FMA and F16C") \
@@ -16,7 +16,8 @@
     X(AVX512BF16, "avx512bf16", "AVX-512 with BF16 products; other bits for BF16 weights, so only if asked for") \
     X(NEON, "neon", "AArch64 with Advanced SIMD") \
     X(DOTPROD, "dotprod", "AArch64 with the dot product instructions") \
-    X(I8MM, "i8mm", "AArch64 with the int8 matrix instructions")
+    X(I8MM, "i8mm", "AArch64 with the int8 matrix instructions") \
+    X(NEONBF16, "neonbf16", "AArch64 with BF16 products; other bits for BF16 weights, so only if asked for")
 
 typedef enum cpu_level {
 #define CPU_LEVEL_ENUM(name, text, help) CPU_LEVEL_##name,

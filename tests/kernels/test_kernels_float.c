@@ -173,6 +173,12 @@ static void tile_reference(const tile_case *c, dtype type, float *acc) {
     }
 }
 
+#if defined(__aarch64__)
+#define bf16_dot bf16_dot_bfdot
+#else
+#define bf16_dot bf16_dot_vdpbf16ps
+#endif
+
 // The same for BF16 weights and x, by the instruction that multiplies pairs.
 static void tile_reference_bf16(const tile_case *c, float *acc) {
     start_acc(acc);
@@ -184,7 +190,7 @@ static void tile_reference_bf16(const tile_case *c, float *acc) {
                 uint16_t w[2] = {0}, x[2] = {0};
                 if (o < c->n_outputs) memcpy(w, c->source.data + o * c->row_bytes + 2 * k, bytes);
                 memcpy(x, c->x16.data + r * c->x16_stride + 2 * k, bytes);
-                sum = bf16_dot_vdpbf16ps(sum, w, x);
+                sum = bf16_dot(sum, w, x);
             }
             acc[r * ACC_STRIDE + o] = sum;
         }

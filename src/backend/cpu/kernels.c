@@ -25,5 +25,6 @@ void cpu_kernels_init(cpu_kernels *k, cpu_level level) {
     }
     if (level >= CPU_LEVEL_DOTPROD) kernels_quant_dotprod(k);
     if (level >= CPU_LEVEL_I8MM) kernels_quant_i8mm(k);
+    if (level >= CPU_LEVEL_NEONBF16) kernels_float_neonbf16(k);
 #endif
 }

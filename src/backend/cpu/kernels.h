@@ -69,7 +69,7 @@ typedef struct cpu_kernels {
     cpu_level level; // the one asked for
 
     // Matrix tiles by weight type. Float types by X_F32: acc = fma(w, x, acc), k ascending. Block types: see quant_panels.h.
-    // BF16 by X_BF16: pairs of k ascending, each by the instruction vdpbf16ps (docs/exactness.md), a missing last number being 0.
+    // BF16 by X_BF16: pairs of k ascending, each by the level's instruction (docs/exactness.md), a missing last number being 0.
     matmul_tile_fn *tile[DTYPE_COUNT];
     x_format x_format[DTYPE_COUNT]; // what tile[] wants; block types always the same
     // Activations for block types, n a multiple of the block: q8 blocks of 32 (quant_block32) or 256 (quant_block256).
@@ -118,5 +118,6 @@ void kernels_float_neon(cpu_kernels *k);
 void kernels_quant_neon(cpu_kernels *k);
 void kernels_quant_dotprod(cpu_kernels *k);
 void kernels_quant_i8mm(cpu_kernels *k);
+void kernels_float_neonbf16(cpu_kernels *k);
 
 #endif

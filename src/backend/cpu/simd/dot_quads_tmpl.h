@@ -7,7 +7,7 @@ INLINE int step_groups(quant_format f) { return f.n_sub == 16 ? 4 : GROUPS; }
 INLINE int operand_offset(quant_format f) { return f.is_signed ? SIGNED_BIAS : f.offset; }
 INLINE vi operand(quant_format f, vi code) {
     if (f.is_table) code = vi_lookup(iq4_table, code);
-    return f.is_signed && SIGNED_BIAS ? vi_xor(code, vi_set8(SIGNED_BIAS)) : code;
+    return f.is_signed && SIGNED_BIAS != 0 ? vi_xor(code, vi_set8(SIGNED_BIAS)) : code;
 }
 
 // Each output's scale, found in both halves of its lane, as an int32.
