@@ -27,8 +27,10 @@ enum {
 const option_row option_table[] = {
     TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
          "Hugging Face folder, .gguf file, or org/name in the Hugging Face cache"),
-    INT("Model", "-c, --ctx-size", "N", context, PROMPTS | CMD_INSPECT, 0, INT_MAX, CONTEXT_AUTO,
+    INT("Model", "-c, --ctx-size", "N", context, PROMPTS, 0, INT_MAX, CONTEXT_AUTO,
         "positions of the context; 0: the model's maximum; default: what the request needs"),
+    INT("Model", "-c, --ctx-size", "N", context, CMD_INSPECT, 0, INT_MAX, CONTEXT_AUTO,
+        "positions that the memory plan is for; 0 and default: the model's maximum"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_CHAT, 0, INT_MAX, CONTEXT_AUTO,
         "positions of the context; 0: the model's maximum; default 8192, or the maximum if that is less"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_PLAN, 0, INT_MAX, CONTEXT_AUTO,
@@ -144,6 +146,6 @@ const option_row option_table[] = {
     FLAG("Output", "--text", text, CMD_TOKENIZE, "with --chat: write the rendered prompt, byte for byte"),
     FLAG("Output", "--json", json, CMD_RUN, "print one JSON object at the end instead of text"),
     FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT | CMD_PLAN, "print one JSON object instead of a table"),
-    FLAG("Output", "-v, --verbose", verbose, PLANS, "memory table and timings even when stderr is no terminal"),
+    FLAG("Output", "-v, --verbose", verbose, LOADS, "memory table and timings even when stderr is no terminal"),
     {0},
 };

@@ -26,9 +26,8 @@ static const command commands[] = {
      "twice.",
      cmd_run},
     {"chat", CMD_CHAT, "-m MODEL [options]", "Talks with a model in the terminal",
-     "Ctrl-C stops an answer, twice it quits, as Ctrl-D does. /help in the chat lists its commands. What was said "
-     "stays in\n"
-     "the cache: a turn computes its new text only.",
+     "Ctrl-C stops an answer, twice it quits, as Ctrl-D does. Lines that begin with / are commands: /help, /clear,\n"
+     "/system TEXT, /save FILE, /load FILE. What was said stays in the cache: a turn computes its new text only.",
      cmd_chat},
     {"bench", CMD_BENCH, "-m MODEL [options]", "Times prompts and generation, and checks what was generated",
      "One row for each number of threads, depth, number of sequences, and length: pp for prompts, tg for generation. "

@@ -31,7 +31,7 @@ static void test_version(void **state) {
 
 static void test_help_of_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"run", "eval", "tokenize", "detokenize", "inspect", "plan"};
+    static const char *const names[] = {"run", "eval", "tokenize", "detokenize", "inspect", "plan", "chat", "bench"};
     cli_result overview, r, dashed;
     CLI(&overview, "help");
     assert_int_equal(overview.exit_code, 0);
