@@ -2,7 +2,7 @@
 #
 #   make fuzz                        builds build/fuzz/fuzz_NAME for every tests/fuzz/fuzz_NAME.c
 #   make fuzz-run FUZZ_SECONDS=600   runs each over its corpus for so long; FUZZ_TARGETS="gguf config" names some
-#   make fuzz-merge                  replaces each corpus by the smallest inputs that cover as much
+#   make fuzz-merge                  adds to tests/fuzz/corpus what reached something new
 #
 # What is found is left as build/fuzz/crash-NAME-*. tests/fuzz/test_replay runs the corpora in every test run, under any compiler.
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -25,12 +25,11 @@ fuzz-run: fuzz
 	  echo "$$t: $$(sed -n 's/stat::number_of_executed_units: *//p' $(FUZZ_BUILD)/$$t.log) inputs, no finding"; \
 	done
 
-# Inputs of more than 4 KB stay out of the repository.
+# One input for each branch that no other reached, none of more than 4 KB.
 fuzz-merge: fuzz
 	for t in $(FUZZ_TARGETS); do \
-	  rm -rf $(FUZZ_BUILD)/merged && mkdir -p $(FUZZ_BUILD)/merged $(FUZZ_BUILD)/corpus/$$t && \
-	  $(FUZZ_BUILD)/fuzz_$$t -merge=1 -max_len=4096 -close_fd_mask=3 $(FUZZ_BUILD)/merged tests/fuzz/corpus/$$t \
-	    $(FUZZ_BUILD)/corpus/$$t && rm -rf tests/fuzz/corpus/$$t && mv $(FUZZ_BUILD)/merged tests/fuzz/corpus/$$t || exit 1; \
+	  mkdir -p $(FUZZ_BUILD)/corpus/$$t && $(FUZZ_BUILD)/fuzz_$$t -merge=1 -use_counters=0 -max_len=4096 -close_fd_mask=3 \
+	    tests/fuzz/corpus/$$t $(FUZZ_BUILD)/corpus/$$t || exit 1; \
 	done
 
 ifeq ($(CONFIG),fuzz)
