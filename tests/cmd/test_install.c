@@ -87,7 +87,7 @@ static void test_installed(void **state) {
                                         "lib/libtally.a",
                                         "lib/libtally.so.0",
                                         "lib/libtally.so",
-                                        "lib/libtally.so." TALLY_VERSION,
+                                        ("lib/libtally.so." TALLY_VERSION),
                                         "lib/pkgconfig/tally.pc"};
     char path[300], out[256];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
