@@ -14,7 +14,7 @@ static int parse_bias(const char *text, tally_logit_bias *out) {
     long long id = strtoll(text, &sign, 10);
     bool ok = sign != text && !errno && id >= 0 && id <= INT32_MAX && (*sign == '+' || *sign == '-');
     double bias = ok ? strtod(sign, &end) : 0;
-    if (!ok || end == sign || *end || isnan(bias) || bias == INFINITY) {
+    if (!ok || end == sign || *end || isnan(bias) || (float)bias == INFINITY) {
         return usage_error("--logit-bias takes ID+BIAS or ID-BIAS (15043+1.5, 15043-inf), not '%s'", text);
     }
     *out = (tally_logit_bias){(int32_t)id, (float)bias};
@@ -27,7 +27,10 @@ int request_biases(const options *o, tally_logit_bias **out) {
     if (!bias) return fail("memory ran out reading %d logit biases", n);
     for (int i = 0; i < n; i++) {
         int rc = parse_bias(o->logit_bias.items[i], &bias[i]);
-        if (rc) return rc;
+        if (!rc) continue;
+        free(bias);
+        *out = NULL;
+        return rc;
     }
     return 0;
 }

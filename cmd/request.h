@@ -5,7 +5,7 @@
 #include "cmd/args.h"
 #include "tally.h"
 
-// --logit-bias: one entry each and one to spare, owned by the caller (free). 0 or an exit code.
+// --logit-bias: one entry each and one to spare, owned by the caller (free); NULL after a failure. 0 or an exit code.
 int request_biases(const options *o, tally_logit_bias **out);
 // The seed asked for, or for SEED_RANDOM one from the system. 0 or an exit code.
 int request_seed(int64_t asked, int64_t *seed);
