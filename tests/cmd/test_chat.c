@@ -232,6 +232,7 @@ static void prompt(child *c) {
 }
 
 static void test_terminal(void **state) {
+    child_need_terminal();
     const fixture *f = *state;
     child c;
     CHILD(&c, true, "chat", "-m", f->model, "-n", "6", "-t", "1", LETTERS);
@@ -264,6 +265,7 @@ static void test_terminal(void **state) {
 }
 
 static void test_interrupts(void **state) {
+    child_need_terminal();
     const fixture *f = *state;
     child c;
     CHILD(&c, true, "chat", "-m", f->model, "-t", "1", "-c", "4096", LETTERS);
@@ -299,6 +301,7 @@ static void test_interrupts(void **state) {
 #define THINKS "--temp", "0", "-n", "2", "-l", "258+60", "-l", "259+59", "--presence-penalty", "50"
 
 static void test_reasoning(void **state) {
+    child_need_terminal();
     const fixture *f = *state;
     child c;
     CHILD(&c, true, "chat", "-m", f->model, "-t", "1", THINKS);

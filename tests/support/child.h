@@ -13,6 +13,9 @@ typedef struct child {
     size_t n_read, seen; // seen: how far child_expect has come
 } child;
 
+// Skips the running test on a machine without pseudo terminals (a bare root, say). First thing in a test that wants one.
+void child_need_terminal(void);
+
 // The program under test with a NULL-terminated list of arguments.
 void child_start(child *c, const char *const *args, bool terminal);
 #define CHILD(c, terminal, ...) child_start(c, (const char *const[]){__VA_ARGS__, NULL}, terminal)
