@@ -3,7 +3,7 @@
 #define TALLY_BASE_ELEMENTARY_H
 
 // e^x in f32, the scalar text of what the vector kernels compute lane by lane (same fma sequence): error <= 2 ulp; -inf and
-// x < -103.97 give 0 (results below the normal range are flushed by selection: 0), x > 88.72 gives inf, NaN gives NaN.
+// x < -87.33654 give 0 (a result below the normal range is 0, by selection), x > 88.72 gives inf, NaN gives NaN.
 float elementary_exp(float x);
 
 // e^x and ln x in double, error <= 2 ulp in the range the sampler uses; plain double arithmetic, no fma.

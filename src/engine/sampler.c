@@ -97,12 +97,27 @@ static bool before(const sampler_candidate *a, const sampler_candidate *b) {
     return a->logit != b->logit ? a->logit > b->logit : a->id < b->id;
 }
 
-static int compare(const void *a, const void *b) { return before(a, b) ? -1 : before(b, a) ? 1 : 0; }
-
 static void swap(sampler_candidate *a, sampler_candidate *b) {
     sampler_candidate t = *a;
     *a = *b;
     *b = t;
+}
+
+static void sift_down(sampler_candidate *c, int root, int n) {
+    for (int child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && before(&c[child], &c[child + 1])) child++;
+        if (!before(&c[root], &c[child])) return;
+        swap(&c[root], &c[child]);
+    }
+}
+
+// Heapsort: in place, because qsort may allocate and this is the step path. The order is total, so any sort gives the same.
+static void sort_candidates(sampler_candidate *c, int n) {
+    for (int i = n / 2 - 1; i >= 0; i--) sift_down(c, i, n);
+    for (int last = n - 1; last > 0; last--) {
+        swap(&c[0], &c[last]);
+        sift_down(c, 0, last);
+    }
 }
 
 // Quickselect: afterwards the first k of c[0..n) are the k first in order, in any order among themselves.
@@ -140,7 +155,7 @@ static void sort_until(sorted_prefix *s, int i) {
         int more = s->n_sorted ? s->n_sorted * 7 : 64, left = s->n - s->n_sorted;
         if (more > left) more = left;
         select_first(s->c + s->n_sorted, left, more);
-        qsort(s->c + s->n_sorted, (size_t)more, sizeof *s->c, compare);
+        sort_candidates(s->c + s->n_sorted, more);
         s->n_sorted += more;
     }
 }
@@ -174,7 +189,7 @@ int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampl
     if (p->top_k > 0 && p->top_k < n) {
         select_first(s.c, n, p->top_k);
         s.n = p->top_k;
-        qsort(s.c, (size_t)s.n, sizeof *s.c, compare); // total below is then a sum in a fixed order
+        sort_candidates(s.c, s.n); // total below is then a sum in a fixed order
         s.n_sorted = s.n;
     }
     float largest = s.c[0].logit;
@@ -219,7 +234,7 @@ int sampler_logprobs(const float *logits, int32_t chosen, int n, tally_logprob *
     sampler_candidate *c = scratch->candidates;
     for (int i = 0; i < n_vocab; i++) c[i] = (sampler_candidate){logits[i], i, 0};
     select_first(c, n_vocab, n);
-    qsort(c, (size_t)n, sizeof *c, compare);
+    sort_candidates(c, n);
     out[0] = (tally_logprob){chosen, (float)((double)logits[chosen] - norm)};
     for (int i = 0; i < n; i++) out[1 + i] = (tally_logprob){c[i].id, (float)((double)c[i].logit - norm)};
     return 1 + n;
