@@ -104,6 +104,25 @@ TALLY_API tally_status tally_chat_tokenize(const tally_model *model, const tally
 
 typedef struct tally_engine tally_engine;
 
+// How tokens are guessed ahead and verified together (docs/speculation.md). Speed only: the output is the same in every mode.
+typedef enum tally_spec_mode {
+    TALLY_SPEC_DEFAULT, // of a request: the engine's mode; of an engine: TALLY_SPEC_AUTO
+    TALLY_SPEC_OFF,
+    TALLY_SPEC_AUTO, // drafts when that is expected to be faster, as many as pay: from the draft model if there is one, and by lookup
+    TALLY_SPEC_LOOKUP, // what followed the last tokens earlier in the text, whatever it costs
+    TALLY_SPEC_DRAFT,  // what the draft model would say, whatever it costs
+    TALLY_SPEC_TREE,   // several continuations at once, whatever it costs
+} tally_spec_mode;
+
+typedef struct tally_speculation { // all zero: defaults
+    tally_spec_mode mode;
+    int draft_max;              // drafts of one step at most, 1 .. 16; 0: 16
+    int draft_min;              // fewer drafts than this are not verified; 0: 1
+    int lookup_min, lookup_max; // tokens that must match for a lookup, lengths tried from max to min; 0: 2 and 5
+    int64_t corpus;             // tokens of finished requests that lookups may also use; 0: none
+    int shadow; // every so many verify steps one position is computed again alone and compared; 0: never
+} tally_speculation;
+
 typedef struct tally_engine_options { // all zero: defaults
     int threads;                      // 0: one per physical core
     const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
@@ -119,6 +138,9 @@ typedef struct tally_engine_options { // all zero: defaults
     bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;         // read files into memory instead of mapping them
     bool no_fuse;         // run the operation list as the model wrote it, without passes (results are the same)
+    tally_speculation speculation;
+    tally_engine *
+        draft; // borrowed: an engine with a smaller model of the same vocabulary, for this engine's use alone; NULL: none
     // Called while weights load; returning false cancels.
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_user;
@@ -226,6 +248,7 @@ typedef struct tally_request {
     int n_stops;
     bool ignore_eos;
     int logprobs; // alternatives to report per token; 0: none
+    tally_spec_mode speculation;
     // NULL, or a session of this engine, as a conversation keeps one: it is cut to the tokens that it shares with the prompt, and the
     // generation shares their cache instead of computing it. Such a generation keeps its cache until it is closed, for
     // tally_session_adopt. Used by tally_generate only.
@@ -259,6 +282,14 @@ typedef struct tally_timings {
     int n_prompt, n_decode;
 } tally_timings;
 TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings *out);
+// What speculation did for the generation: emitted = accepted + verify_steps.
+typedef struct tally_spec_counts {
+    int drafted, accepted; // drafts computed by verify steps; those that became output
+    int emitted;           // tokens chosen in verify steps, a stop id included
+    int verify_steps;      // steps that computed drafts
+    int shadow_checks;     // positions computed again alone; the first that differs ends the generation with an error
+} tally_spec_counts;
+TALLY_API void tally_generation_spec_counts(const tally_generation *g, tally_spec_counts *out);
 
 // ---- measuring ---------------------------------------------------------------------------------------------------------------
 

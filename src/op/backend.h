@@ -23,12 +23,18 @@ typedef struct step_limits {
     int max_context;       // positions of the longest sequence
 } step_limits;
 
-// One step. Rows of one sequence stand in ascending position, one behind the other.
+// One step. Rows of one sequence stand one behind the other, in ascending position; or, with `parent`, as a tree (docs/exactness.md).
+//
+// A row sees the cache of its sequence up to the position before its path begins, then its ancestors in this step, then itself; to the
+// sums, keys and values of an ancestor lie at its position, wherever they are kept. Without trees parent is NULL, and a row's
+// ancestors are the rows of its sequence before it.
 typedef struct step_inputs {
     int n_rows, n_out, n_seqs;
-    const int32_t *token;              // [n_rows]
-    const int32_t *pos;                // [n_rows]
-    const int32_t *seq;                // [n_rows] -> 0 .. n_seqs-1, ascending
+    const int32_t *token;  // [n_rows]
+    const int32_t *pos;    // [n_rows]
+    const int32_t *seq;    // [n_rows] -> 0 .. n_seqs-1, ascending
+    const int32_t *slot;   // [n_rows] where in its sequence's cache the row is kept; NULL: at pos
+    const int32_t *parent; // [n_rows] the row before r on its path (an earlier row), -1: the cache; NULL: no trees
     const int32_t *const *block_table; // [n_seqs]: block of position p is block_table[s][p / KV_BLOCK]
     const int32_t *out_row;            // [n_out] ascending
 } step_inputs;
@@ -61,6 +67,8 @@ typedef struct backend_vtable {
     void (*block_read)(const backend *b, int block, void *dst);
     void (*block_write)(backend *b, int block, const void *src);
     void (*block_copy)(backend *b, int to, int from);
+    // One position of all layers, from[0] = block, from[1] = position in it (an accepted row of a tree moves to its place).
+    void (*position_copy)(backend *b, const int to[2], const int from[2]);
     void (*block_poison)(backend *b, int block, int first_pos); // tests: NaN at positions >= first_pos of the block
 } backend_vtable;
 
