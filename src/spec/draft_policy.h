@@ -26,6 +26,9 @@ typedef struct draft_policy {
     } offer[POLICY_OFFERS];
 } draft_policy;
 
+// How often the first token of such a proposal is right, before anything is known of the request.
+double draft_policy_prior(int kind);
+
 void draft_policy_init(draft_policy *p);
 // d was proposed behind a history of n tokens; whole, not only what will be verified of it. d->n = 0 is allowed and ignored.
 void draft_policy_offer(draft_policy *p, const draft *d, int n);
