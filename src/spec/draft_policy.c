@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-static const double first_weight = 4; // proposals that the prior is worth
+static const double first_weight = 2; // proposals that the prior is worth
 static const double later_weight = 6; // the same for tokens behind a right one
 static const double keep = 0.94;      // of a class's counts at its next proposal: 16 of them are remembered
 static const double keep_model =
     0.99; // of a draft model's counts at a token without a proposal of it: it is tried again at times
 static const double other_prior = 0.3, other_weight = 6, keep_other = 0.98;
-static const double first_credit = 2, loss_allowed = 0.02;
+static const double careful = 0.5; // standard deviations of a cost that are reckoned with
+static const double first_credit = 2, loss_allowed = 0.015;
 
 // Guesses, on the low side: what is learnt overrules them within some proposals.
 double draft_policy_prior(int kind) {
@@ -111,9 +112,14 @@ void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach) 
 void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds) {
     int rows = s->rows < 1 ? 1 : s->rows;
     double step = step_times_of(s->times, rows), plain = step / rows;
-    if (s->drafts > 0) p->spent += (step_times_of(s->times, rows + s->drafts) - step) / plain * n_drafts / s->drafts;
+    if (s->drafts > 0) {
+        double unsure = 1 + careful * step_times_unsure(s->times, rows, rows + s->drafts);
+        p->spent += (step_times_of(s->times, rows + s->drafts) * unsure - step) / plain * n_drafts / s->drafts;
+    }
     p->spent += draft_seconds / plain;
     if (n_emitted < 1) return;
+    p->drafted_steps = s->drafts > 0 ? p->drafted_steps + 1 : 0;
+    p->won_tokens = s->drafts > 0 ? p->won_tokens + n_emitted - 1 : 0;
     p->saved += n_emitted - 1;
     p->elapsed += n_emitted;
     if (n_drafts) return;
