@@ -107,7 +107,7 @@ static double expected_variance(const step_times *t, int m) {
 // was hardly seen.
 static double judge(step_times *t, int m, double e) {
     double sum = expected_variance(t, m), limit = surprise * sqrt(sum);
-    t->noise += 0.02 * (least(e * e, 4 * sum) - t->noise);
+    t->noise *= 1 + 0.02 * (least(e * e / sum, 4) - 1); // noise has its share of the surprise
     t->noise = most(least_noise, least(most_noise, t->noise));
     t->slow = e > limit ? t->slow + 1 : 0;
     if (e > limit && t->slow < 3) return limit;
