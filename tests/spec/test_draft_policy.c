@@ -407,8 +407,10 @@ static void test_times_drift(void **state) {
     for (int i = 0; i < 40; i++) step_times_seen(&t, i % 4 ? 1 : 6, 0.01 * (i % 4 ? 1 : 2));
     double ratio = step_times_of(&t, 6) / step_times_of(&t, 1);
     assert_near(ratio, 2, 0.05);
-    for (int i = 0; i < 5; i++) step_times_seen(&t, 1, i == 2 ? 0.1 : 0.01); // an accident
-    assert_near(step_times_of(&t, 1), 0.01, 0.1);
+    for (int i = 0; i < 5; i++) {
+        step_times_seen(&t, 1, i == 2 ? 0.1 : 0.01); // an accident
+        assert_near(step_times_of(&t, 1), 0.01, 0.1);
+    }
     for (int i = 0; i < 100; i++) step_times_seen(&t, 6, 0.02 * (1 + i * 0.01)); // the context grows, no plain step
     assert_near(step_times_of(&t, 1), 0.02, 0.1);
     assert_near(step_times_of(&t, 6) / step_times_of(&t, 1), 2, 0.1);
@@ -581,6 +583,14 @@ static void test_choose(void **state) {
     r[0].seconds_per_draft = 0.02; // and dearer than a step
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 0);
+
+    for (int j = 0; j < 2; j++) six.right[5][j] = 500, six.tried[5][j] = 1000;
+    r[0].seconds_per_draft = 0.002; // 1.5 tokens for 1.25 plain steps are better than 1.75 for 1.5
+    draft_policy_choose(r, 1, &shallow, 1, 17, n);
+    assert_int_equal(n[0], 1);
+    r[0].seconds_per_draft = 0;
+    draft_policy_choose(r, 1, &shallow, 1, 17, n);
+    assert_true(n[0] > 1);
 
     static policy_request many[POLICY_REQUESTS + 9];
     static int of_many[POLICY_REQUESTS + 9];
