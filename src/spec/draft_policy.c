@@ -6,7 +6,6 @@
 static const double first_weight = 2;  // proposals that the prior is worth; they fade like others
 static const double later_weight = 6;  // tokens behind a right one, likewise, but they stay
 static const double depth_weight = 3;  // tokens of one depth that all depths together are worth
-static const double first_share = 0.5; // of each class of a draft model, in proposals
 static const double keep = 0.96;       // of a class's counts at its next proposal: 25 are remembered
 static const double keep_model = 0.99; // of a model's counts at a token without its drafts: in time it is tried again
 static const double other_prior = 0.3, other_weight = 6, keep_other = 0.98;
@@ -39,10 +38,6 @@ void draft_policy_init(draft_policy *p) {
 void draft_policy_offer(draft_policy *p, const draft *d, int n) {
     if (d->n < 1) return;
     if (p->n_offers == POLICY_OFFERS) memmove(p->offer, p->offer + 1, (size_t)--p->n_offers * sizeof(*p->offer));
-    if (class_of(d) >= DRAFT_MODEL) {
-        for (int i = 0; i < DRAFT_CLASSES - DRAFT_MODEL; i++) p->model_share[i] *= keep;
-        p->model_share[class_of(d) - DRAFT_MODEL]++;
-    }
     policy_offer *o = &p->offer[p->n_offers++];
     *o = (policy_offer){.d = *d, .next = n, .node = -1};
 }
@@ -118,20 +113,6 @@ void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach) 
         left[1 + parent] -= reach[i];
         left[1 + i] = reach[i];
     }
-}
-
-void draft_policy_model_reaches(const draft_policy *p, int n, double *reach) {
-    double shares = 0, of_class[DRAFT_MAX];
-    draft chain = {.n = n};
-    for (int i = 0; i < n; i++) chain.parent[i] = (int8_t)(i - 1), reach[i] = 0;
-    for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) {
-        double share = p->model_share[kind - DRAFT_MODEL] + first_share;
-        chain.kind = kind;
-        draft_policy_reaches(p, &chain, of_class);
-        for (int i = 0; i < n; i++) reach[i] += share * of_class[i];
-        shares += share;
-    }
-    for (int i = 0; i < n; i++) reach[i] /= shares;
 }
 
 // ---- accounts --------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ typedef struct draft_policy {
     double right[DRAFT_CLASSES][DRAFT_MAX],
         tried[DRAFT_CLASSES][DRAFT_MAX]; // decaying counts; depth j tried: all above it right
     double other_right, other_tried;     // the same for a tree's second and later branches, where the first was wrong
-    double model_share[DRAFT_CLASSES - DRAFT_MODEL]; // decaying counts of proposals by a draft model
     double spent, saved, elapsed;  // in times of a plain token: what drafts added to steps, accepted drafts, tokens
     int drafted_steps, won_tokens; // since a step without drafts: steps, and accepted drafts
     int n_offers;
@@ -42,8 +41,6 @@ void draft_policy_offer(draft_policy *p, const draft *d, int n);
 void draft_policy_learn(draft_policy *p, const int32_t *token, int n);
 // reach[i], i < d->n: probability that node i of the proposal is right, and so all above it.
 void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach);
-// The same of a chain of n tokens that a draft model would make: the mean over its classes, as often as they come.
-void draft_policy_model_reaches(const draft_policy *p, int n, double *reach);
 
 // A step of several requests: `rows` rows without drafts, `drafts` more for those of all requests.
 typedef struct policy_step {
@@ -59,8 +56,8 @@ double draft_policy_purse(const draft_policy *p);
 
 typedef struct policy_request {
     const draft_policy *policy;
-    const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: a draft model would make one,
-    int n;                    // of so many tokens
+    const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: not made yet, it would be
+    int kind, n;              // a chain of n tokens of this kind
     int min;                  // fewer than this are not worth a step: 0 or at least so many (--draft-min)
     double seconds_per_draft; // what making one draft costs (a draft model), 0 for what is offered already
 } policy_request;

@@ -125,7 +125,9 @@ static int choose(member *b, int n_members, const step_times *times, double t_dr
     for (int i = 0; i < n_members; i++) {
         if (b[i].n >= b[i].length) continue;
         r[rows] = (policy_request){.policy = &b[i].p, .offered = &b[i].full};
-        if (b[i].x->model) r[rows] = (policy_request){.policy = &b[i].p, .n = DRAFT_MAX, .seconds_per_draft = t_draft};
+        if (b[i].x->model)
+            r[rows] =
+                (policy_request){.policy = &b[i].p, .kind = b[i].x->kind, .n = DRAFT_MAX, .seconds_per_draft = t_draft};
         of[rows++] = i;
     }
     draft_policy_choose(r, rows, times, rows, rows + DRAFT_MAX, k);
@@ -371,14 +373,6 @@ static void test_reaches(void **state) {
         }
     }
     draft_policy_init(&p);
-    draft_policy_model_reaches(&p, 3, reach);
-    assert_true(reach[0] > draft_policy_prior(DRAFT_MODEL) && reach[0] < draft_policy_prior(DRAFT_CLASSES - 1) &&
-                reach[2] < reach[1]);
-    for (int i = 0; i < 60; i++) draft_policy_offer(&p, &(draft){.n = 1, .kind = DRAFT_CLASSES - 1}, 10);
-    draft_policy_model_reaches(&p, 1, reach);
-    assert_near(reach[0], draft_policy_prior(DRAFT_CLASSES - 1), 0.05); // that class comes nearly always
-
-    draft_policy_init(&p);
     draft tree = {.n = 6, .kind = 4, .token = {1, 2, 3, 4, 5, 6}, .parent = {-1, -1, -1, 0, 0, 3}};
     draft_policy_reaches(&p, &tree, reach);
     assert_near(reach[0], draft_policy_prior(4), 1e-9);
@@ -458,15 +452,14 @@ static void test_choose(void **state) {
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 0);
 
-    draft_policy model = experienced(DRAFT_MODEL + 1, 6);
-    r[0] = (policy_request){.policy = &model, .n = 9}; // not made yet
+    r[0] = (policy_request){.policy = &six, .kind = 5, .n = 9}; // not made yet
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 6);
     r[0].seconds_per_draft = 0.02; // and dearer than a step
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 0);
 
-    for (int j = 0; j < 2; j++) model.right[DRAFT_MODEL + 1][j] = 500, model.tried[DRAFT_MODEL + 1][j] = 1000;
+    for (int j = 0; j < 2; j++) six.right[5][j] = 500, six.tried[5][j] = 1000;
     r[0].seconds_per_draft = 0.002; // 1.5 tokens for 1.25 plain steps are better than 1.75 for 1.5
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 1);
