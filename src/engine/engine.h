@@ -12,6 +12,7 @@
 #include "engine/engine_plan.h"
 #include "engine/sampler.h"
 #include "file/checkpoint.h"
+#include "spec/draft_lookup.h"
 #include "spec/draft_policy.h"
 #include "spec/drafter.h"
 #include "spec/verify.h"
@@ -83,13 +84,14 @@ struct tally_engine {
     step_part *parts;                                 // owned [step_rows]
     struct tally_generation **owners;                 // owned [step_rows]
     part_result *results;                             // owned [step_rows]
-    step_result last;                                 // borrowed: of the step that ran last
+    step_result ran;                                  // borrowed: of the step that ran last
     struct tally_generation *first, *last;            // live generations, oldest first
     struct tally_generation *turn_first, *turn_last;  // the same, the one served longest ago first
     tally_stats stats;
     // speculation
     tally_speculation speculation; // as decided: zero means zero
     tally_engine *draft_engine;    // borrowed; NULL: none
+    lookup_corpus *corpus;         // owned; NULL: none
     spec_parts spec;
     step_times times;
     double model_seconds; // what a draft of the draft model took lately; 0: none was made

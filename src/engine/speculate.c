@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/generation.h"
 
-enum { DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5, MODEL_KIND = DRAFT_CLASSES - 1 };
+enum { DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5 };
 
 // ---- options -------------------------------------------------------------------------------------------------------------
 
@@ -26,11 +26,11 @@ static status decide(tally_speculation *s, error *err) {
     if (s->draft_max == 0) s->draft_max = DRAFT_MAX;
     TRY(between("--draft-min", s->draft_min, 0, s->draft_max, err));
     if (s->draft_min == 0) s->draft_min = 1;
-    TRY(between("--lookup-max", s->lookup_max, 0, 64, err));
+    TRY(between("--lookup-max", s->lookup_max, 0, LOOKUP_MAX_GRAM, err));
     if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
     TRY(between("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
     if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
-    TRY(between("--lookup-corpus", s->corpus, 0, (int64_t)1 << 40, err));
+    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 30, err));
     return between("--shadow", s->shadow, 0, INT32_MAX, err);
 }
 
@@ -93,6 +93,10 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
     e->policy_n = malloc(rows * sizeof *e->policy_n);
     if (!e->policy_request || !e->policy_owner || !e->policy_n)
         return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
+    if (e->speculation.corpus > 0) {
+        lookup_corpus_options c = {(int)e->speculation.corpus, e->speculation.lookup_min, e->speculation.lookup_max};
+        TRY(lookup_corpus_create(&e->corpus, &c, err));
+    }
     if (e->speculation.shadow == 0) return STATUS_OK;
     e->shadow_logits = malloc((size_t)e->n_vocab * sizeof *e->shadow_logits);
     if (!e->shadow_logits) return error_no_memory(err, (unsigned long long)e->n_vocab * sizeof *e->shadow_logits);
@@ -101,6 +105,7 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
 
 void speculation_close(tally_engine *e) {
     block_table_deinit(&e->shadow.cache);
+    lookup_corpus_destroy(e->corpus);
     free(e->shadow_logits);
     free(e->policy_request);
     free(e->policy_owner);
@@ -113,7 +118,9 @@ static status make_drafters(struct tally_generation *g, error *err) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
     if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
-    return STATUS_OK;
+    if (s->mode == TALLY_SPEC_DRAFT) return STATUS_OK;
+    lookup_options o = {e->speculation.lookup_min, e->speculation.lookup_max, e->context, s->mode == TALLY_SPEC_TREE};
+    return draft_lookup_create(&s->drafter[DRAFTER_LOOKUP], &o, e->corpus, err);
 }
 
 status speculation_init(struct tally_generation *g, tally_spec_mode mode, error *err) {
@@ -167,7 +174,6 @@ static void propose(struct tally_generation *g, drafter_kind which, int n) {
     double seconds = (double)(clock_now_ns() - start) * 1e-9;
     s->draft_seconds += seconds;
     if (which != DRAFTER_MODEL || s->draft.n == 0) return;
-    s->draft.kind = MODEL_KIND;
     double each = seconds / s->draft.n;
     e->model_seconds = e->model_seconds > 0 ? e->model_seconds + (each - e->model_seconds) / 8 : each;
 }
@@ -187,8 +193,8 @@ static void propose_forced(struct tally_generation *g, int n) {
 // What a draft of the model takes: measured, or by the bytes that both models read.
 static double model_seconds(const tally_engine *e) {
     if (e->model_seconds > 0) return e->model_seconds;
-    double draft = (double)tally_engine_step_bytes(e->draft_engine, 1, 0), own = (double)tally_engine_step_bytes(e, 1, 0);
-    return step_times_of(&e->times, 1) * draft / own;
+    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0), own = (double)tally_engine_step_bytes(e, 1, 0);
+    return step_times_of(&e->times, 1) * theirs / own;
 }
 
 // What a generation in auto mode offers; a draft model is only asked once it is known how much for.
@@ -196,43 +202,13 @@ static bool offer(struct tally_generation *g, policy_request *r) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
     propose(g, DRAFTER_LOOKUP, max_nodes(g));
-    *r = (policy_request){.policy = &s->policy, .kind = s->draft.kind, .n_offered = s->draft.n};
-    r->min = e->speculation.draft_min;
-    if (s->draft.n == 0 && s->drafter[DRAFTER_MODEL]) {
-        r->kind = MODEL_KIND;
-        r->n_offered = smaller(max_nodes(g), max_depth(g));
-        r->seconds_per_draft = model_seconds(e);
-    }
-    return r->n_offered > 0;
-}
-
-// ---- outcomes of proposals, verified or not ------------------------------------------------------------------------------
-
-static void watch(struct tally_generation *g) {
-    speculation *s = &g->spec;
-    s->draft_is_watched = s->watched.n == 0;
-    if (!s->draft_is_watched) return;
-    s->watched = s->draft;
-    s->watched_at = g->seq.n_tokens;
-    int n = 0; // the chain it begins with
-    while (n < s->draft.n && s->draft.parent[n] == n - 1) n++;
-    s->watched.n = n;
-}
-
-static int n_right(const struct tally_generation *g, const draft *d, int at) {
-    int n = 0;
-    while (n < d->n && at + n < g->seq.n_tokens && g->seq.token[at + n] == d->token[n]) n++;
-    return n;
-}
-
-static void score(struct tally_generation *g) {
-    speculation *s = &g->spec;
-    if (s->draft.n > 0 && !s->draft_is_watched)
-        draft_policy_saw(&s->policy, s->draft.kind, s->draft.n, n_right(g, &s->draft, s->tokens_before));
-    int right = n_right(g, &s->watched, s->watched_at);
-    if (s->watched.n == 0 || (right < s->watched.n && s->watched_at + right == g->seq.n_tokens)) return; // not known yet
-    draft_policy_saw(&s->policy, s->watched.kind, s->watched.n, right);
-    s->watched.n = 0;
+    *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
+    if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
+    r->offered = NULL;
+    r->kind = DRAFT_MODEL;
+    r->n = smaller(max_nodes(g), max_depth(g));
+    r->seconds_per_draft = model_seconds(e);
+    return true;
 }
 
 // ---- a step --------------------------------------------------------------------------------------------------------------
@@ -272,8 +248,8 @@ static void plan_auto(tally_engine *e, const step_room *room, const step_part *p
     draft_policy_choose(e->policy_request, asking, &e->times, room->rows, room->rows + room->left, e->policy_n);
     for (int i = 0; i < asking; i++) {
         struct tally_generation *g = e->policy_owner[i];
-        if (e->policy_request[i].seconds_per_draft > 0) propose(g, DRAFTER_MODEL, e->policy_n[i]);
-        watch(g);
+        if (!e->policy_request[i].offered) propose(g, DRAFTER_MODEL, e->policy_n[i]);
+        draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
         cut(&g->spec.draft, e->policy_n[i], e->speculation.draft_min);
     }
 }
@@ -314,13 +290,12 @@ void speculation_learn(tally_engine *e, const step_part *parts, struct tally_gen
         chunk |= parts[i].n_rows > 1;
     }
     if (!chunk) step_times_seen(&e->times, own + drafts, seconds);
-    double plain = drafts > 0 ? step_times_of(&e->times, own) : seconds, extra = seconds > plain ? seconds - plain : 0;
+    policy_step step = {&e->times, own, drafts};
     for (int i = 0; i < n; i++) {
         struct tally_generation *g = owner[i];
-        if (g->spec.mode != TALLY_SPEC_AUTO || !parts[i].last_logits) continue;
-        score(g);
-        if (chunk) continue;
-        double share = plain / n + (drafts > 0 ? extra * g->spec.draft.n / drafts : 0);
-        draft_policy_ran(&g->spec.policy, g->seq.n_tokens - g->spec.tokens_before, share, g->spec.draft_seconds, plain / n);
+        const speculation *s = &g->spec;
+        if (s->mode != TALLY_SPEC_AUTO || !parts[i].last_logits) continue;
+        draft_policy_ran(&g->spec.policy, &step, s->draft.n, g->seq.n_tokens - s->tokens_before, s->draft_seconds);
+        draft_policy_learn(&g->spec.policy, g->seq.token, g->seq.n_tokens);
     }
 }

@@ -14,9 +14,6 @@ typedef struct speculation {
     draft draft;                     // what the step being built verifies; n = 0: nothing
     double draft_seconds;            // what proposing took for this step
     int tokens_before;               // tokens known before this step
-    draft watched;                   // a chain whose tokens are compared as they are committed; n = 0: none
-    int watched_at;                  // index of the token it speaks of first
-    bool draft_is_watched;           // the step's own draft is counted by that comparison
     draft_policy policy;
     tally_spec_counts counts;
     int since_shadow; // verify steps since the last shadow check

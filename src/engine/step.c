@@ -107,19 +107,19 @@ static void describe_fault(error *err, const step_result *r, int row, int pos) {
 }
 
 bool engine_row_fault(const tally_engine *e, int row, error *out) {
-    if (e->last.fault[row] == STEP_OK) return false;
-    describe_fault(out, &e->last, row, e->row_pos[row]);
+    if (e->ran.fault[row] == STEP_OK) return false;
+    describe_fault(out, &e->ran, row, e->row_pos[row]);
     return true;
 }
 
 status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, part_result *results, error *err) {
     step_inputs in = build_inputs(e, parts, n_parts);
-    TRY(e->plan.device->vt->run(e->plan.device, &in, &e->last, err));
+    TRY(e->plan.device->vt->run(e->plan.device, &in, &e->ran, err));
     int row = 0, wanted = 0;
     for (int p = 0; p < n_parts; p++) {
         int n = n_drafts(&parts[p]), n_out = parts[p].all_logits ? parts[p].n_rows : parts[p].last_logits + n;
         part_result *r = &results[p];
-        *r = (part_result){.logits = n_out ? e->last.logits + (int64_t)wanted * e->n_vocab : NULL,
+        *r = (part_result){.logits = n_out ? e->ran.logits + (int64_t)wanted * e->n_vocab : NULL,
                            .draft_row = row + parts[p].n_rows};
         for (; row < r->draft_row && !r->fault.code;) engine_row_fault(e, row++, &r->fault);
         if (!r->fault.code && !parts[p].scratch) commit_rows(e, parts[p].seq, parts[p].n_rows);
