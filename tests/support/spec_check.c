@@ -95,9 +95,11 @@ spec_pair spec_pair_open(const char *path, const tally_engine_options *o) {
     tally_engine_options on = *o;
     if (!on.cache_positions) on.cache_positions = (o->context + KV_BLOCK - 1) / KV_BLOCK * KV_BLOCK + KV_BLOCK;
     spec_pair p = {.plain = test_engine_open(path, &off), .spec = test_engine_open(path, &on)};
-    p.spec.engine->spec.choose = recording_choose;
+    spec_pair_hook(&p);
     return p;
 }
+
+void spec_pair_hook(const spec_pair *p) { p->spec.engine->spec.choose = recording_choose; }
 
 void spec_pair_close(spec_pair *p) {
     assert_int_equal(test_blocks_in_use(p->spec.engine), 0);

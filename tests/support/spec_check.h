@@ -48,6 +48,7 @@ typedef struct spec_run {
 
 // Both engines with these options; where they name no mode the first is TALLY_SPEC_OFF.
 spec_pair spec_pair_open(const char *path, const tally_engine_options *o);
+void spec_pair_hook(const spec_pair *p); // makes a pair of two engines that were opened otherwise
 void spec_pair_close(spec_pair *p);
 
 // Answers a request without drafts. To be freed.
