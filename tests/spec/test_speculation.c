@@ -73,8 +73,10 @@ static void test_damaged_drafts(void **state) {
     spec_plain_free(t);
     spec_pair_close(&p);
     o.speculation.mode = TALLY_SPEC_LOOKUP;
-    p = (spec_pair){open_damaged(path, &(tally_engine_options){.threads = 1, .context = 256, .speculation.mode = TALLY_SPEC_OFF}, bad_token),
-                    open_damaged(path, &o, bad_token)};
+    p = (spec_pair){
+        open_damaged(path, &(tally_engine_options){.threads = 1, .context = 256, .speculation.mode = TALLY_SPEC_OFF},
+                     bad_token),
+        open_damaged(path, &o, bad_token)};
     spec_pair_hook(&p);
     for (bad_every = 1; bad_every <= 5; bad_every += 2) {
         spec_run run = {.propose = propose_bad, .k = 6};
@@ -124,7 +126,8 @@ static void test_shadow(void **state) {
     (void)state;
     const char *path = model_of(DTYPE_Q8_0, true);
     for (int every = 1; every <= 5; every += 2) {
-        spec_pair p = spec_pair_open(path, &(tally_engine_options){.threads = 1, .context = 256, .speculation.shadow = every});
+        spec_pair p =
+            spec_pair_open(path, &(tally_engine_options){.threads = 1, .context = 256, .speculation.shadow = every});
         tally_request r = request(NEW);
         spec_propose *const drafters[] = {spec_in_turn, spec_tree, spec_wrong};
         for (int d = 0; d < 3; d++) {
@@ -284,11 +287,16 @@ static void test_options(void **state) {
         tally_speculation s;
         const char *part[2];
     } cases[] = {
-        {{.draft_max = 17}, {"--draft-max", "17"}},     {{.draft_max = -1}, {"--draft-max", "-1"}},
-        {{.draft_min = -2}, {"--draft-min", "-2"}},     {{.draft_max = 3, .draft_min = 4}, {"--draft-min", "4"}},
-        {{.lookup_min = 6, .lookup_max = 5}, {"--lookup-min", "6"}}, {{.lookup_max = 1000}, {"--lookup-max", "1000"}},
-        {{.corpus = -5}, {"--lookup-corpus", "-5"}},    {{.shadow = -1}, {"--shadow", "-1"}},
-        {{.mode = TALLY_SPEC_DRAFT}, {"--spec draft", "-md"}}, {{.mode = (tally_spec_mode)9}, {"mode", "9"}},
+        {{.draft_max = 17}, {"--draft-max", "17"}},
+        {{.draft_max = -1}, {"--draft-max", "-1"}},
+        {{.draft_min = -2}, {"--draft-min", "-2"}},
+        {{.draft_max = 3, .draft_min = 4}, {"--draft-min", "4"}},
+        {{.lookup_min = 6, .lookup_max = 5}, {"--lookup-min", "6"}},
+        {{.lookup_max = 1000}, {"--lookup-max", "1000"}},
+        {{.corpus = -5}, {"--lookup-corpus", "-5"}},
+        {{.shadow = -1}, {"--shadow", "-1"}},
+        {{.mode = TALLY_SPEC_DRAFT}, {"--spec draft", "-md"}},
+        {{.mode = (tally_spec_mode)9}, {"mode", "9"}},
     };
     tally_model *m;
     tally_error err;
@@ -320,12 +328,15 @@ static void test_bounds(void **state) {
     const char *path = model_of(DTYPE_F32, false);
     for (int least = 1; least <= 4; least += 3) {
         spec_pair p = spec_pair_open(
-            path, &(tally_engine_options){.threads = 1, .context = 256, .speculation = {.draft_max = 5, .draft_min = least}});
+            path,
+            &(tally_engine_options){.threads = 1, .context = 256, .speculation = {.draft_max = 5, .draft_min = least}});
         tally_request r = request(NEW);
         spec_run run = {.propose = spec_random, .k = 5, .seed = 7};
         spec_must_equal(&p, &run, &r);
-        assert_true(run.counts.drafted >= least * run.counts.verify_steps && run.counts.drafted <= 5 * run.counts.verify_steps);
-        if (least == 1) assert_true(run.counts.drafted < 4 * run.counts.verify_steps); // otherwise the other shows nothing
+        assert_true(run.counts.drafted >= least * run.counts.verify_steps &&
+                    run.counts.drafted <= 5 * run.counts.verify_steps);
+        if (least == 1)
+            assert_true(run.counts.drafted < 4 * run.counts.verify_steps); // otherwise the other shows nothing
         spec_pair_close(&p);
     }
 }
