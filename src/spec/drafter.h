@@ -13,13 +13,13 @@ typedef struct drafter drafter;
 typedef struct drafter_vtable {
     const char *name;
     void (*destroy)(drafter *d);
-    // NULL, or makes up for a history that has grown by a prompt, ahead of propose: so that the time propose takes tells what drafts
-    // cost. History and errors as there.
-    status (*follow)(drafter *d, const int32_t *token, int n, error *err);
     // History: token[0..n), n >= 1, borrowed for the call and never changed: a later call passes the same array with n no smaller.
     // Fills *out with at most max_nodes (1 .. DRAFT_MAX) tokens that may follow. out->n = 0: nothing to propose. Allocates
     // nothing on this path. An error ends drafting for the request, never the request.
     status (*propose)(drafter *d, const int32_t *token, int n, int max_nodes, draft *out, error *err);
+    // NULL, or makes up for a history that has grown by a prompt, ahead of propose: so that the time propose takes tells what drafts
+    // cost. History and errors as there.
+    status (*follow)(drafter *d, const int32_t *token, int n, error *err);
 } drafter_vtable;
 
 struct drafter {
