@@ -217,7 +217,6 @@ static bool offer(struct tally_generation *g, policy_request *r) {
     *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
     if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
     r->offered = NULL;
-    r->kind = DRAFT_MODEL;
     r->n = smaller(max_nodes(g), max_depth(g));
     r->seconds_per_draft = model_seconds(e);
     return true;
