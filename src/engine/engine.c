@@ -134,6 +134,8 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     choose_rows(o, l);
     TRY(plan_memory(&p->model.list, l->max_rows, l->max_out, &p->workspace_bytes, err));
     p->memory.available = meminfo_available();
+    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
+        p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
