@@ -8,10 +8,16 @@
 
 enum { STEP_TIMES_MAX = 64 }; // rows; beyond it the last slope goes on
 
+// T(m) = level (1 + (m - 1) x excess of m): the level follows every step, so that a growing context moves all m alike; the shape follows
+// the steps of that m and its neighbours. See step_times.c.
 typedef struct step_times {
-    double seconds[STEP_TIMES_MAX + 1]; // [m] running mean of what was seen, 0: not seen
-    double weight[STEP_TIMES_MAX + 1];  // [m] how much was seen, decaying
-    double prior[STEP_TIMES_MAX + 1];   // [m] T(m)/T(1) as estimated
+    double prior[STEP_TIMES_MAX + 1];    // [m] T(m)/T(1) - 1 as estimated
+    double shape[STEP_TIMES_MAX + 1];    // [m] log of T(m)/T(1), learnt
+    double variance[STEP_TIMES_MAX + 1]; // [m] of shape
+    double ratio[STEP_TIMES_MAX + 1];    // [m] T(m)/T(1), what is seen spread over what is not, ascending
+    int64_t seen[STEP_TIMES_MAX + 1];    // [m] number of the last step of m rows, 0: none
+    int64_t steps;
+    double level, level_variance; // log T(1)
 } step_times;
 
 // ratio[m - 1], m = 1 .. n: an estimate of T(m)/T(1), ascending; beyond n the last slope goes on. n = 0: T(m) = T(1) (1 + 0.1 (m - 1)).
@@ -20,5 +26,9 @@ void step_times_init(step_times *t, const double *ratio, int n);
 void step_times_seen(step_times *t, int rows, double seconds);
 // Expected seconds of a step of m >= 1 rows; never falls with m. Before anything was seen: in units of T(1).
 double step_times_of(const step_times *t, int m);
+// How little is known of T(m)/T(1): 0 measured .. 1 the estimate alone.
+double step_times_doubt(const step_times *t, int m);
+// Steps since one of about m rows was seen; INT64_MAX: never.
+int64_t step_times_age(const step_times *t, int m);
 
 #endif
