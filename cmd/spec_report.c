@@ -146,10 +146,12 @@ void suite_print(const suite_cell *cell) {
     double *v = malloc((size_t)cell->n * sizeof *v);
     if (!v) return; // main reports what standard output lacks; nothing can be summed without memory
     print_setting(cell);
-    printf("Speeds count from an answer's first token to its last (prompts are not in them); t/s and ratio are medians "
-           "over the "
-           "prompts of the\nmedian of each prompt's pairs; accepted: of drafted tokens; tokens/step: of steps with "
-           "drafts.\n\n");
+    printf(
+        "Speeds count from an answer's first token to its last (prompts are not in them); t/s and ratio are medians "
+        "over the "
+        "prompts of the\nmedian of each prompt's pairs. Drafted and accepted tokens and verify steps are sums over the "
+        "pairs; tokens/step: of steps with drafts.\n\n");
+
     printf("| class | prompts | plain t/s | drafted t/s | ratio | worst prompt | accepted | tokens/step | plain text | "
            "drafted text | equals plain |\n"
            "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- | --- | --- |\n");
@@ -197,12 +199,12 @@ static json_t *row_json(const suite_cell *cell, const suite_row *r) {
                             "n_parallel", cell->parallel, "temp", o->temperature, "seed", (json_int_t)r->seed, "n_gen",
                             cell->n_gen, "stops", o->spec_stops, "class", r->prompt->class_name, "name",
                             r->prompt->name, "n_prompt", r->n_prompt, "n_tokens", r->n_tokens, "ids_hash", hash);
-    json_t *results =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:b, s:o}", "plain_ts", real(suite_speed(r, ARM_PLAIN)),
-                  "drafted_ts", real(suite_speed(r, ARM_DRAFTED)), "ratio", real(suite_ratio(r)), "ratios", ratios,
-                  "acceptance", real(acceptance(&r->counts)), "tokens_per_step", real(per_step(&r->counts)),
-                  "plain_repetition", r->label[ARM_PLAIN], "drafted_repetition", r->label[ARM_DRAFTED], "equals_plain",
-                  !r->difference.what, "difference", difference_json(&r->difference));
+    json_t *results = json_pack(
+        "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:b, s:o}", "n_pairs", r->n_pairs, "plain_ts",
+        real(suite_speed(r, ARM_PLAIN)), "drafted_ts", real(suite_speed(r, ARM_DRAFTED)), "ratio", real(suite_ratio(r)),
+        "ratios", ratios, "acceptance", real(acceptance(&r->counts)), "tokens_per_step", real(per_step(&r->counts)),
+        "plain_repetition", r->label[ARM_PLAIN], "drafted_repetition", r->label[ARM_DRAFTED], "equals_plain",
+        !r->difference.what, "difference", difference_json(&r->difference));
     if (row && results) json_object_update(row, results);
     if (row) speculation_json(row, &r->counts);
     json_decref(results);

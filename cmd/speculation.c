@@ -4,7 +4,7 @@
 
 #include "cmd/common.h"
 
-enum { DEFAULT_DRAFT_MAX = 16, DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5 }; // tally.h's
+enum { DEFAULT_DRAFT_MAX = 16 }; // tally.h's
 
 tally_spec_mode speculation_mode(const char *name) {
     static const struct {
@@ -23,8 +23,6 @@ tally_spec_mode speculation_mode(const char *name) {
 
 int speculation_check(const options *o) {
     int draft_max = o->draft_max ? o->draft_max : DEFAULT_DRAFT_MAX;
-    int lookup_min = o->lookup_min ? o->lookup_min : DEFAULT_LOOKUP_MIN;
-    int lookup_max = o->lookup_max ? o->lookup_max : DEFAULT_LOOKUP_MAX;
     if (speculation_mode(o->spec) == TALLY_SPEC_DRAFT && !o->model_draft) {
         return usage_error(
             "--spec draft needs a draft model: give a smaller one of the same vocabulary with -md MODEL, or "
@@ -33,9 +31,9 @@ int speculation_check(const options *o) {
     if (o->draft_min > draft_max)
         return usage_error("--draft-min %d is above --draft-max %d; lower the one or raise the other", o->draft_min,
                            draft_max);
-    if (lookup_min > lookup_max)
-        return usage_error("--lookup-min %d is above --lookup-max %d; lower the one or raise the other", lookup_min,
-                           lookup_max);
+    if (o->lookup_max && o->lookup_min > o->lookup_max)
+        return usage_error("--lookup-min %d is above --lookup-max %d; lower the one or raise the other", o->lookup_min,
+                           o->lookup_max);
     return 0;
 }
 
