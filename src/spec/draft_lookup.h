@@ -7,8 +7,10 @@
 // most recent occurrence there, up to the end of its request. Then the next L. No match of min tokens: no proposal.
 // draft.kind is lookup_kind(tokens matched, where), the match extended backwards to LOOKUP_EXTEND tokens at most: for the class only.
 //
-// A tree: of each length's occurrences, own then corpus, the most recent for each following token, LOOKUP_WAYS of them at most; their
-// continuations are laid over one another as a trie whose nodes are proposed in order of a rough probability, at most max_nodes.
+// A tree: of each length's occurrences, own then corpus, the most recent for each following token, LOOKUP_WAYS of them at most, as long as
+// there are fewer than LOOKUP_BRANCHES. The k-th continuation's node at depth j (both from 0) gets h_k^(j+1) (1 - h_0) ... (1 - h_(k-1)),
+// where h is draft_policy_prior of its own match's class; where continuations agree, nodes are one and the sums count. The max_nodes nodes
+// that got most are proposed, most first. draft.kind is the first continuation's.
 //
 // An index of the history (one hash table a length, slots checked against the tokens) is brought up to date at every call: O(max) a new
 // token, O(max_nodes) a proposal, whatever the text. Memory is fixed at creation by `context`; tokens beyond it are not indexed.
@@ -22,9 +24,9 @@
 #include "spec/lookup_corpus.h"
 
 enum {
-    LOOKUP_EXTEND = 32,  // tokens of a match that are counted
-    LOOKUP_WAYS = 4,     // occurrences of one n-gram that a tree looks at
-    LOOKUP_MAX_GRAM = 16 // the longest length
+    LOOKUP_EXTEND = 32,   // tokens of a match that are counted
+    LOOKUP_MAX_GRAM = 16, // the longest length
+    LOOKUP_BRANCHES = 12, // continuations that a tree is made of
 };
 
 typedef struct lookup_options {

@@ -11,28 +11,34 @@
 
 enum { POLICY_OFFERS = DRAFT_MAX + 1 }; // proposals whose outcome is still open
 
+// A proposal whose outcome is open.
+typedef struct policy_offer {
+    draft d;
+    int next;        // tokens of history that it was compared with
+    int node, depth; // how far down that led
+} policy_offer;
+
 // What one request's drafts did. Proposals that were not verified count too: once the tokens they spoke of are committed it is known
 // whether they were right, at no cost.
 typedef struct draft_policy {
     double right[DRAFT_CLASSES][DRAFT_MAX],
         tried[DRAFT_CLASSES][DRAFT_MAX]; // decaying counts; depth j tried: all above it right
     double other_right, other_tried;     // the same for a tree's second and later branches, where the first was wrong
-    double spent, saved;                 // seconds that drafts added to steps; seconds of the plain steps they replaced
-    double elapsed;                      // seconds of plain steps that the tokens so far would have taken
+    double spent, saved, elapsed; // in times of a plain token: what drafts added to steps, accepted drafts, tokens
     int n_offers;
-    struct {
-        draft d;
-        int at; // tokens of history it was made behind
-    } offer[POLICY_OFFERS];
+    policy_offer offer[POLICY_OFFERS];
 } draft_policy;
+
+// How often the first token of such a proposal is right, before anything is known of the request.
+double draft_policy_prior(int kind);
 
 void draft_policy_init(draft_policy *p);
 // d was proposed behind a history of n tokens; whole, not only what will be verified of it. d->n = 0 is allowed and ignored.
 void draft_policy_offer(draft_policy *p, const draft *d, int n);
 // The history is token[0..n) now: settles what was offered behind less of it.
 void draft_policy_learn(draft_policy *p, const int32_t *token, int n);
-// Probability that node i of a proposal is right and all above it.
-double draft_policy_reach(const draft_policy *p, const draft *d, int i);
+// reach[i], i < d->n: probability that node i of the proposal is right, and so all above it.
+void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach);
 
 // A step of several requests: `rows` rows without drafts, `drafts` more for those of all requests.
 typedef struct policy_step {
@@ -43,8 +49,8 @@ typedef struct policy_step {
 // The step had n_drafts drafts of this request and emitted n_emitted tokens of it; making the drafts took draft_seconds. What the drafts
 // cost is reckoned by the table: one slow step tells of the machine, not of the drafts.
 void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds);
-// Seconds that drafting may still lose: a first credit of some plain steps and 2 % of `elapsed`, and what it has saved.
-double draft_policy_purse(const draft_policy *p, const policy_step *s);
+// What drafting may still lose, in times of a plain token: a first credit of two, 2 % of `elapsed`, and what it has won.
+double draft_policy_purse(const draft_policy *p);
 
 typedef struct policy_request {
     const draft_policy *policy;
