@@ -325,7 +325,9 @@ static void finish_parts(tally_engine *e, int n) {
     verify_step_shadow(e, &shadow);
     for (int i = 0; i < n; i++) {
         struct tally_generation *g = e->owners[i];
-        if (g->finish && !g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
+        if (!g->finish) continue;
+        if (e->corpus && g->finish != FINISH_ERROR) lookup_corpus_add(e->corpus, g->seq.token, g->seq.n_tokens);
+        if (!g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
     }
 }
 

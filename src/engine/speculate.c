@@ -30,7 +30,7 @@ static status decide(tally_speculation *s, error *err) {
     if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
     TRY(between("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
     if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
-    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 30, err));
+    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 28, err));
     return between("--shadow", s->shadow, 0, INT32_MAX, err);
 }
 

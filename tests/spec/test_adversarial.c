@@ -69,7 +69,7 @@ static tally_engine_options options(int threads) {
 
 static spec_propose *const ALL[] = {spec_perfect,  spec_wrong,    spec_wrong_first, spec_right_first, spec_repeat_last,
                                     spec_hostile,  spec_stop_ids, spec_random,      spec_rejected,    spec_in_turn,
-                                    spec_placeholder, spec_failing};
+                                    spec_placeholder, spec_tree,  spec_failing};
 enum { N_ALL = sizeof ALL / sizeof *ALL };
 
 static void all_drafters(const char *path, int threads, bool sampled, int n_new) {
@@ -81,13 +81,14 @@ static void all_drafters(const char *path, int threads, bool sampled, int n_new)
     spec_plain *plain = spec_plain_run(&p, &r);
     for (int d = 0; d < N_ALL; d++) {
         static const int ks[] = {1, 4, 16, 7};
-        spec_run run = {.propose = ALL[d], .k = ks[d % 4], .seed = (uint64_t)d};
+        spec_run run = {.propose = ALL[d], .k = ALL[d] == spec_tree ? 16 : ks[d % 4], .seed = (uint64_t)d};
         const char *what = spec_differs(&p, &run, &r, &plain, 1);
         if (what) fail_msg("drafter %d: %s", d, what);
         assert_true(run.counts.drafted > 0 && run.counts.verify_steps > 0);
         if (ALL[d] == spec_wrong || ALL[d] == spec_wrong_first) assert_int_equal(run.counts.accepted, 0);
         if (ALL[d] == spec_perfect) assert_int_equal(run.counts.accepted, run.counts.drafted);
         if (ALL[d] == spec_right_first) assert_int_equal(run.counts.accepted, run.counts.verify_steps);
+        if (ALL[d] == spec_tree) assert_true(run.counts.accepted > 0);
         if (ALL[d] == spec_in_turn) assert_true(run.counts.accepted > run.counts.verify_steps);
     }
     spec_plain_free(plain);
