@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/draft_model.h"
 #include "engine/generation.h"
 
 enum { DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5 };
@@ -84,6 +85,7 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
     e->spec.walk = verify_walk;
     e->spec.choose = verify_step_choose;
     TRY(decide(&e->speculation, err));
+    if (o->draft) TRY(draft_model_check(e->source, o->draft->source, err));
     if (e->speculation.mode == TALLY_SPEC_DRAFT && !o->draft)
         return error_set(err, STATUS_BAD_ARGUMENT, "--spec draft needs a draft model; name one with -md");
     init_times(e);
@@ -118,6 +120,14 @@ static status make_drafters(struct tally_generation *g, error *err) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
     if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
+    if (e->draft_engine && s->mode != TALLY_SPEC_LOOKUP) {
+        draft_model_options o = {.sampling = &g->sampling,
+                                 .history = &g->history,
+                                 .n_vocab = e->n_vocab,
+                                 .tree = s->mode == TALLY_SPEC_TREE,
+                                 .stops_early = s->mode == TALLY_SPEC_AUTO};
+        TRY(draft_model_create(&s->drafter[DRAFTER_MODEL], e->draft_engine, &o, err));
+    }
     if (s->mode == TALLY_SPEC_DRAFT) return STATUS_OK;
     lookup_options o = {e->speculation.lookup_min, e->speculation.lookup_max, e->context, s->mode == TALLY_SPEC_TREE};
     return draft_lookup_create(&s->drafter[DRAFTER_LOOKUP], &o, e->corpus, err);
@@ -165,8 +175,10 @@ static void propose(struct tally_generation *g, drafter_kind which, int n) {
     drafter *d = s->drafter[which];
     s->draft.n = s->draft.kind = 0;
     if (!d || n <= 0) return;
+    status st = d->vt->follow ? d->vt->follow(d, g->seq.token, g->seq.n_tokens, NULL) : STATUS_OK;
     uint64_t start = clock_now_ns();
-    if (d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL)) {
+    if (!st) st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
+    if (st) {
         drop_drafter(s, which);
         s->draft.n = 0;
     }
@@ -205,7 +217,6 @@ static bool offer(struct tally_generation *g, policy_request *r) {
     *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
     if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
     r->offered = NULL;
-    r->kind = DRAFT_MODEL;
     r->n = smaller(max_nodes(g), max_depth(g));
     r->seconds_per_draft = model_seconds(e);
     return true;

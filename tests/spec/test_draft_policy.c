@@ -168,7 +168,6 @@ static double speed(const simulation *s, step_times *times) {
         if (s->fixed < 0) {
             policy_request r = {.policy = &p,
                                 .offered = s->x->model ? NULL : &full,
-                                .kind = s->x->kind,
                                 .n = DRAFT_MAX,
                                 .seconds_per_draft = t_draft};
             draft_policy_choose(&r, 1, times, 1, 1 + DRAFT_MAX, &k);

@@ -75,7 +75,7 @@ static status propose(drafter *base, const int32_t *token, int n, int max_nodes,
 
 static status make_drafter(void *ctx, drafter **out, error *err) {
     (void)ctx, (void)err;
-    static const drafter_vtable vt = {"test", destroy, propose};
+    static const drafter_vtable vt = {.name = "test", .destroy = destroy, .propose = propose};
     test_drafter *d = malloc(sizeof *d);
     assert_non_null(d);
     *d = (test_drafter){{&vt}, now.n_made++};
