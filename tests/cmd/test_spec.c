@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -24,7 +25,7 @@
 
 typedef struct fixture {
     temp_folder folder;
-    char model[300], bare_model[300], set[300];
+    char model[300], bare_model[300], other_model[300], set[300];
 } fixture;
 
 // What the last tokens were followed by stands in these prompts, so that a lookup always finds drafts.
@@ -40,9 +41,18 @@ static int set_up(void **state) {
     f->folder = temp_folder_make();
     snprintf(f->model, sizeof f->model, "%s/text.gguf", f->folder.path);
     snprintf(f->bare_model, sizeof f->bare_model, "%s/bare.gguf", f->folder.path);
+    snprintf(f->other_model, sizeof f->other_model, "%s/other", f->folder.path);
     snprintf(f->set, sizeof f->set, "%s/set.txt", f->folder.path);
     tiny_text_gguf(f->model, DTYPE_Q8_0, 3, "{{ messages }}");
     tiny_random_gguf(f->bare_model, DTYPE_Q4_K, true, 4);
+    int n;
+    char **variants = tiny_model_variants(&n);
+    tiny_model other = tiny_model_read(variants[0]); // of another size of vocabulary
+    assert_int_equal(mkdir(f->other_model, 0777), 0);
+    tiny_model_write_folder(&other, f->other_model, DTYPE_F32, 1);
+    tiny_model_free(&other);
+    for (int i = 0; i < n; i++) free(variants[i]);
+    free(variants);
     FILE *out = fopen(f->set, "w");
     assert_non_null(out);
     fputs(SET, out);
@@ -72,7 +82,7 @@ static const char *string(const json_t *o, const char *name) {
 
 static json_t *parse(const char *text) {
     json_error_t err;
-    json_t *v = json_loads(text, 0, &err);
+    json_t *v = json_loads(text, JSON_ALLOW_NUL, &err);
     if (!v) fail_msg("no JSON: %s: %s", err.text, text);
     return v;
 }
@@ -141,17 +151,47 @@ static void test_refused_draft_models(void **state) {
     cli_result r;
     CLI(&r, "run", "-m", f->model, "-p", "x", "-n", "2", "-md", "/no/such/model.gguf");
     refused(&r, 1, "draft model /no/such/model.gguf:");
-    CLI(&r, "run", "-m", f->model, "-p", "x", "-n", "2", "-md", f->bare_model); // has no tokenizer
-    refused(&r, 1, "vocabular");
+    CLI(&r, "run", "-m", f->model, "-p", "x", "-n", "2", "-md", f->other_model);
+    refused(&r, 1, "the draft model has 192 ids and the model 300");
 }
-
-// ---- what is said -------------------------------------------------------------------------------------------------------------
 
 static void check_counts(const json_t *o) {
     assert_int_equal(integer(o, "emitted"), integer(o, "accepted") + integer(o, "verify_steps"));
     assert_true(integer(o, "accepted") <= integer(o, "drafted") &&
                 integer(o, "shadow_checks") <= integer(o, "verify_steps"));
 }
+
+// A model is its own best draft model.
+static void test_draft_model(void **state) {
+    const fixture *f = *state;
+    cli_result r;
+    CLI(&r, "run", "-m", f->model, "-p", "abc", "-n", "40", "--ignore-eos", "--json", "--spec", "off");
+    cli_assert_done(&r);
+    json_t *plain = parse(r.out);
+    static const char *const modes[] = {"draft", "tree", "auto"};
+    for (int i = 0; i < 3; i++) {
+        CLI(&r, "run", "-m", f->model, "-md", f->model, "-p", "abc", "-n", "40", "--ignore-eos", "--json", "--spec",
+            modes[i], "--draft-max", "4", "--shadow", "2", "-v");
+        cli_assert_done(&r);
+        cli_assert_contains(r.err, "draft model of ");
+        json_t *o = parse(r.out);
+        check_counts(o);
+        assert_true(json_equal(json_object_get(plain, "ids"), json_object_get(o, "ids")));
+        if (i == 0) {
+            assert_int_equal(integer(o, "accepted"), integer(o, "drafted"));
+            assert_true(integer(o, "drafted") >= 28 && integer(o, "shadow_checks") > 0);
+        }
+        json_decref(o);
+    }
+    json_decref(plain);
+    CLI(&r, "bench", "-m", f->model, "-md", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "draft", "-n",
+        "24", "-r", "0", "-t", "1", "--parallel", "1,3", "--temp", "0.7");
+    cli_assert_done(&r);
+    cli_assert_contains(r.out, "8 of 8 answers equal plain decoding");
+    cli_assert_contains(r.out, " with ");
+}
+
+// ---- what is said -------------------------------------------------------------------------------------------------------------
 
 static void test_run_json(void **state) {
     const fixture *f = *state;
@@ -550,14 +590,23 @@ static void test_verify_rows(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused_options),      cmocka_unit_test(test_help),
-        cmocka_unit_test(test_refused_draft_models), cmocka_unit_test(test_run_json),
-        cmocka_unit_test(test_run_repetition),       cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_default_set),          cmocka_unit_test(test_read_set),
-        cmocka_unit_test(test_suite_json),           cmocka_unit_test(test_suite_sampled_untimed),
-        cmocka_unit_test(test_suite_table),          cmocka_unit_test(test_suite_refusals),
-        cmocka_unit_test(test_suite_interrupt),      cmocka_unit_test(test_bench_rows),
-        cmocka_unit_test(test_comparison),           cmocka_unit_test(test_break_even),
+        cmocka_unit_test(test_refused_options),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_refused_draft_models),
+        cmocka_unit_test(test_draft_model),
+        cmocka_unit_test(test_run_json),
+        cmocka_unit_test(test_run_repetition),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_default_set),
+        cmocka_unit_test(test_read_set),
+        cmocka_unit_test(test_suite_json),
+        cmocka_unit_test(test_suite_sampled_untimed),
+        cmocka_unit_test(test_suite_table),
+        cmocka_unit_test(test_suite_refusals),
+        cmocka_unit_test(test_suite_interrupt),
+        cmocka_unit_test(test_bench_rows),
+        cmocka_unit_test(test_comparison),
+        cmocka_unit_test(test_break_even),
         cmocka_unit_test(test_verify_rows),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
