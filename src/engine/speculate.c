@@ -165,8 +165,8 @@ static int max_nodes(const struct tally_generation *g) {
 
 static bool may_draft(const step_part *part, const struct tally_generation *g) {
     const speculation *s = &g->spec;
-    return part->last_logits && s->mode != TALLY_SPEC_OFF && (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) &&
-           max_depth(g) > 0 && max_nodes(g) > 0;
+    return part->last_logits && s->mode != TALLY_SPEC_OFF &&
+           (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) && max_depth(g) > 0 && max_nodes(g) > 0;
 }
 
 static void propose(struct tally_generation *g, drafter_kind which, int n) {
@@ -205,7 +205,8 @@ static void propose_forced(struct tally_generation *g, int n) {
 // What a draft of the model takes: measured, or by the bytes that both models read.
 static double model_seconds(const tally_engine *e) {
     if (e->model_seconds > 0) return e->model_seconds;
-    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0), own = (double)tally_engine_step_bytes(e, 1, 0);
+    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0),
+           own = (double)tally_engine_step_bytes(e, 1, 0);
     return step_times_of(&e->times, 1) * theirs / own;
 }
 
@@ -292,7 +293,8 @@ void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation
     }
 }
 
-void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n, double seconds) {
+void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n,
+                       double seconds) {
     int own = 0, drafts = 0;
     bool chunk = false;
     for (int i = 0; i < n; i++) {
