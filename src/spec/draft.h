@@ -3,6 +3,7 @@
 #ifndef TALLY_SPEC_DRAFT_H
 #define TALLY_SPEC_DRAFT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -20,9 +21,9 @@ enum {
 typedef struct draft {
     int n; // 0: no proposal
     int32_t token[DRAFT_MAX];
-    int8_t parent
-        [DRAFT_MAX]; // the earlier node that i continues, or -1: the last committed token. A chain: parent[i] = i - 1
-    int kind;        // 0 .. DRAFT_CLASSES-1
+    // The earlier node that i continues, or -1: the last committed token. A chain: parent[i] = i - 1.
+    int8_t parent[DRAFT_MAX];
+    int kind; // 0 .. DRAFT_CLASSES-1
 } draft;
 
 // Removes what cannot be verified: ids outside 0 .. n_vocab-1, a parent that is not an earlier node, a twin (same parent and token as an
@@ -31,5 +32,8 @@ void draft_clip(draft *d, int max_nodes, int max_depth, int n_vocab);
 
 // The child of node `at` (-1: the root) that holds `token`; -1: none.
 int draft_child(const draft *d, int at, int32_t token);
+
+int draft_depth(const draft *d, int node); // tokens from the root to the node; 0: the root, -1
+bool draft_is_chain(const draft *d);
 
 #endif

@@ -37,14 +37,17 @@ static int affordable(const choice *c, const draft_policy *p, int n, double cost
 }
 
 static void prepare(choice *c, const policy_request *r, candidate *out) {
-    draft chain = {.n = r->n < 0 ? 0 : r->n > DRAFT_MAX ? DRAFT_MAX : r->n, .kind = r->kind};
-    for (int i = 0; i < chain.n; i++) chain.parent[i] = (int8_t)(i - 1);
-    const draft *d = r->offered ? r->offered : &chain;
+    int n = r->offered ? r->offered->n : r->n;
+    if (n > DRAFT_MAX) n = DRAFT_MAX;
     out->cost = r->seconds_per_draft;
     out->min = r->min;
-    out->n = d->n ? affordable(c, r->policy, d->n, out->cost) : 0;
+    out->n = n > 0 ? affordable(c, r->policy, n, out->cost) : 0;
     if (out->n < out->min) out->n = 0;
-    if (out->n) draft_policy_reaches(r->policy, d, out->reach);
+    if (out->n == 0) return;
+    if (r->offered)
+        draft_policy_reaches(r->policy, r->offered, out->reach);
+    else
+        draft_policy_reaches_unmade(r->policy, n, out->reach);
 }
 
 // An unmeasured cost gets the benefit of the doubt, so that it is measured, a measured one is taken to be somewhat more: where it is close

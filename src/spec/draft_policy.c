@@ -115,6 +115,19 @@ void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach) 
     }
 }
 
+void draft_policy_reaches_unmade(const draft_policy *p, int n, double *reach) {
+    double weights = 0;
+    for (int i = 0; i < n; i++) reach[i] = 0;
+    for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) {
+        double rate[DRAFT_MAX], weight = p->tried[kind][0];
+        if (weight == 0) continue;
+        rates(p, kind, rate);
+        weights += weight;
+        for (int i = 0; i < n; i++) reach[i] += weight *= rate[i];
+    }
+    for (int i = 0; i < n && weights > 0; i++) reach[i] /= weights;
+}
+
 // ---- accounts --------------------------------------------------------------------------------------------------------------
 
 void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds) {

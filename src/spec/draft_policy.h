@@ -41,6 +41,8 @@ void draft_policy_offer(draft_policy *p, const draft *d, int n);
 void draft_policy_learn(draft_policy *p, const int32_t *token, int n);
 // reach[i], i < d->n: probability that node i of the proposal is right, and so all above it.
 void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach);
+// The same for a chain of n tokens that a draft model has yet to make: how sure it will be is not known, but how often it was how sure.
+void draft_policy_reaches_unmade(const draft_policy *p, int n, double *reach);
 
 // A step of several requests: `rows` rows without drafts, `drafts` more for those of all requests.
 typedef struct policy_step {
@@ -57,7 +59,7 @@ double draft_policy_purse(const draft_policy *p);
 typedef struct policy_request {
     const draft_policy *policy;
     const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: not made yet, it would be
-    int kind, n;              // a chain of n tokens of this kind
+    int n;                    // a chain of n tokens of the draft model
     int min;                  // fewer than this are not worth a step: 0 or at least so many (--draft-min)
     double seconds_per_draft; // what making one draft costs (a draft model), 0 for what is offered already
 } policy_request;

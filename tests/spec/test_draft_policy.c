@@ -125,9 +125,7 @@ static int choose(member *b, int n_members, const step_times *times, double t_dr
     for (int i = 0; i < n_members; i++) {
         if (b[i].n >= b[i].length) continue;
         r[rows] = (policy_request){.policy = &b[i].p, .offered = &b[i].full};
-        if (b[i].x->model)
-            r[rows] =
-                (policy_request){.policy = &b[i].p, .kind = b[i].x->kind, .n = DRAFT_MAX, .seconds_per_draft = t_draft};
+        if (b[i].x->model) r[rows] = (policy_request){.policy = &b[i].p, .n = DRAFT_MAX, .seconds_per_draft = t_draft};
         of[rows++] = i;
     }
     draft_policy_choose(r, rows, times, rows, rows + DRAFT_MAX, k);
@@ -452,14 +450,27 @@ static void test_choose(void **state) {
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 0);
 
-    r[0] = (policy_request){.policy = &six, .kind = 5, .n = 9}; // not made yet
+    draft_policy model = experienced(DRAFT_MODEL + 1, 6), mixed = model;
+    for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) { // never of another confidence
+        if (kind != DRAFT_MODEL + 1) model.tried[kind][0] = model.right[kind][0] = 0;
+    }
+    r[0] = (policy_request){.policy = &model, .n = 9}; // not made yet
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 6);
+    double reach[DRAFT_MAX];
+    for (int j = 0; j < DRAFT_MAX;
+         j++) { // half of the proposals unsure, of which every other one is right at first and none further
+        mixed.tried[DRAFT_MODEL][j] = j ? 1000 : mixed.tried[DRAFT_MODEL + 1][0];
+        mixed.right[DRAFT_MODEL][j] = j ? 0 : mixed.tried[DRAFT_MODEL][0] / 2;
+        if (!j) mixed.tried[DRAFT_MODEL + 2][0] = mixed.tried[DRAFT_MODEL + 3][0] = 0;
+    }
+    draft_policy_reaches_unmade(&mixed, DRAFT_MAX, reach);
+    assert_true(reach[0] > 0.74 && reach[0] < 0.76 && reach[1] > 0.45 && reach[1] < 0.51);
     r[0].seconds_per_draft = 0.02; // and dearer than a step
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 0);
 
-    for (int j = 0; j < 2; j++) six.right[5][j] = 500, six.tried[5][j] = 1000;
+    for (int j = 0; j < 2; j++) model.right[DRAFT_MODEL + 1][j] = 500, model.tried[DRAFT_MODEL + 1][j] = 1000;
     r[0].seconds_per_draft = 0.002; // 1.5 tokens for 1.25 plain steps are better than 1.75 for 1.5
     draft_policy_choose(r, 1, &shallow, 1, 17, n);
     assert_int_equal(n[0], 1);
