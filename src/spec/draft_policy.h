@@ -34,7 +34,8 @@ typedef struct draft_policy {
 double draft_policy_prior(int kind);
 
 void draft_policy_init(draft_policy *p);
-// d was proposed behind a history of n tokens; whole, not only what will be verified of it. d->n = 0 is allowed and ignored.
+// d was proposed behind a history of n tokens; whole (but behind draft_clip), not only what will be verified of it. d->n = 0 is allowed
+// and ignored.
 void draft_policy_offer(draft_policy *p, const draft *d, int n);
 // The history is token[0..n) now: settles what was offered behind less of it.
 void draft_policy_learn(draft_policy *p, const int32_t *token, int n);
@@ -57,7 +58,7 @@ double draft_policy_purse(const draft_policy *p);
 
 typedef struct policy_request {
     const draft_policy *policy;
-    const draft *offered;     // the proposal at hand, or NULL: not made yet, it would be
+    const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: not made yet, it would be
     int n;                    // a chain of n tokens of the draft model
     int min;                  // fewer than this are not worth a step: 0 or at least so many (--draft-min)
     double seconds_per_draft; // what making one draft costs (a draft model), 0 for what is offered already
