@@ -7,6 +7,7 @@
 #include "cmd/bench.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
+#include "cmd/speculation.h"
 
 static double tokens_of(const bench_row *r) { return (double)(r->n_prompt + r->n_gen) * r->n_parallel; }
 
@@ -22,6 +23,7 @@ static void statistics(const bench_row *r, double numerator, bool of_speed, doub
     *deviation = r->n > 1 ? sqrt(squares / (r->n - 1)) : 0;
 }
 
+// Of steps that compute one token of each sequence; several tokens of one step would share what it reads.
 static double share_of(const bench_row *r) {
     double mean, deviation;
     statistics(r, r->bytes, true, &mean, &deviation);
@@ -50,6 +52,8 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
                   r->read_bytes_per_s, "bandwidth_share", share_of(r), "ids", r->differs ? "DIFFERS" : "OK");
     if (o && numbers) json_object_update(o, numbers);
     if (o) json_object_set_new(o, "repetition", r->n_gen ? json_string(r->repetition) : json_null());
+    if (o && r->counts.drafted) json_object_set_new(o, "bandwidth_share", json_null());
+    if (o) speculation_json(o, &r->counts);
     json_decref(numbers);
     return o;
 }
@@ -58,15 +62,28 @@ static void print_table(const bench_report *report) {
     printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
     printf("| test | threads | parallel | t/s | of the bandwidth | ids | repetition |\n");
     printf("| --- | ---: | ---: | ---: | ---: | --- | --- |\n");
+    bool drafted = false;
     for (int i = 0; i < report->n_rows; i++) {
         const bench_row *r = &report->rows[i];
-        char test[64], depth[32] = "";
+        char test[64], depth[32] = "", share[32] = "";
         double ts, deviation;
         statistics(r, tokens_of(r), true, &ts, &deviation);
         if (r->n_depth) snprintf(depth, sizeof depth, " @ d%d", r->n_depth);
         snprintf(test, sizeof test, "%s%d%s", r->n_gen ? "tg" : "pp", r->n_prompt + r->n_gen, depth);
-        printf("| %s | %d | %d | %.2f +- %.2f | %.1f %% | %s | %s |\n", test, r->n_threads, r->n_parallel, ts,
-               deviation, 100 * share_of(r), r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+        if (!r->counts.drafted) snprintf(share, sizeof share, "%.1f %%", 100 * share_of(r));
+        printf("| %s | %d | %d | %.2f +- %.2f | %s | %s | %s |\n", test, r->n_threads, r->n_parallel, ts, deviation,
+               share, r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+        if (r->counts.drafted) drafted = true;
+    }
+    if (!drafted) return;
+    puts("");
+    for (int i = 0; i < report->n_rows; i++) {
+        const bench_row *r = &report->rows[i];
+        char test[64];
+        if (!r->counts.drafted) continue;
+        snprintf(test, sizeof test, "tg%d, %d threads, parallel %d: ", r->n_gen, r->n_threads, r->n_parallel);
+        speculation_print(stdout, test, &r->counts);
+        puts("");
     }
 }
 

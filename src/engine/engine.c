@@ -134,6 +134,8 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     choose_rows(o, l);
     TRY(plan_memory(&p->model.list, l->max_rows, l->max_out, &p->workspace_bytes, err));
     p->memory.available = meminfo_available();
+    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
+        p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
@@ -141,7 +143,7 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
     int64_t positions = positions_for(o, context, p->memory.available - other, block_bytes);
     l->max_context = (int)context;
-    l->n_blocks = (int)blocks_for(positions);
+    l->n_blocks = (int)blocks_for(positions) + (o->speculation.shadow > 0); // a shadow check needs one of its own
     p->memory.cache = l->n_blocks * block_bytes;
     if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
     double mib = 1024.0 * 1024.0;

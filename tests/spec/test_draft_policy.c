@@ -165,7 +165,7 @@ typedef struct member {
 } member;
 
 static int choose(member *b, int n_members, const step_times *times, double t_draft) {
-    policy_request r[8];
+    policy_request r[8] = {{0}};
     int rows = 0, k[8], drafts = 0, of[8];
     for (int i = 0; i < n_members; i++) {
         if (b[i].n >= b[i].length) continue;

@@ -63,7 +63,8 @@ static int32_t rows_shifted_down(void *ctx, int row, bool *stop) { return shifte
 static int32_t stop_ignored(void *ctx, int row, bool *stop) {
     verify_step *v = ctx;
     int32_t id = verify_step_choose(ctx, row, stop);
-    if (v->g->finish == FINISH_STOP && draft_child(draft_of(v), row - 1, id) >= 0) v->g->finish = FINISH_NONE, *stop = false;
+    if (v->g->finish == FINISH_STOP && draft_child(draft_of(v), row - 1, id) >= 0)
+        v->g->finish = FINISH_NONE, *stop = false;
     return id;
 }
 
@@ -129,7 +130,8 @@ typedef struct fault {
 
 static const fault FAULTS[] = {
     {"first draft token unverified", first_draft_unverified, NULL, spec_wrong, .says = "token"},
-    {"first draft token unverified, drawn", first_draft_unverified, NULL, spec_in_turn, .sampled = true, .says = "token"},
+    {"first draft token unverified, drawn", first_draft_unverified, NULL, spec_in_turn, .sampled = true,
+     .says = "token"},
     {"bonus token from the last row", bonus_from_last_row, NULL, spec_in_turn, .says = "of cycle"},
     {"bonus token from row 0", bonus_from_row_0, NULL, spec_in_turn, .says = "of cycle"},
     {"rows shifted up by one", rows_shifted_up, NULL, spec_in_turn, .says = "of cycle"},

@@ -191,6 +191,7 @@ static int setup(void **state) {
 static int teardown(void **state) { return (void)state, temp_folder_remove(&folder), 0; }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rank_0_decides), cmocka_unit_test(test_ranks_deciding_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rank_0_decides),
+                                       cmocka_unit_test(test_ranks_deciding_alone)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

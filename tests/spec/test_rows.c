@@ -123,7 +123,8 @@ static const char *causality_differs(fixture *f, const draft *d) {
         changed[at] = (changed[at] + 1) % VOCAB;
         block_rows(f, changed, d, f->other);
         for (int row = 0; row <= d->n; row++) {
-            if (same(f->rows[row], f->other[row])) return differs("another token at %d does not change row %d", at, row);
+            if (same(f->rows[row], f->other[row]))
+                return differs("another token at %d does not change row %d", at, row);
         }
     }
     return NULL;
@@ -169,7 +170,8 @@ static const char *positions_differ(fixture *f) {
         read_blocks(e, &s.cache, s.cache.length, a);
         read_blocks(e, &single.cache, s.cache.length, b);
         if (memcmp(a, b, bytes) != 0)
-            what = differs("cycle %d, %d accepted: keys or values are not those of single steps", cycle, accepted[cycle]);
+            what =
+                differs("cycle %d, %d accepted: keys or values are not those of single steps", cycle, accepted[cycle]);
         s.token[s.n_tokens] = single.token[s.n_tokens] = f->ids[s.n_tokens];
         single.n_tokens = ++s.n_tokens;
     }
@@ -188,11 +190,11 @@ static fixture *open_fixture(dtype type, bool moe, int threads) {
     const char *path = temp_folder_path(&folder, "model.gguf");
     tiny_random_gguf(path, type, moe, 6);
     f->t = test_engine_open(path, &(tally_engine_options){.threads = threads,
-                                                           .context = 256,
-                                                           .cache_positions = 1024,
-                                                           .step_rows = 128,
-                                                           .no_prefix_reuse = true,
-                                                           .logit_rows = 20});
+                                                          .context = 256,
+                                                          .cache_positions = 1024,
+                                                          .step_rows = 128,
+                                                          .no_prefix_reuse = true,
+                                                          .logit_rows = 20});
     for (int i = 0; i < N_PROMPT; i++) f->ids[i] = (int32_t)(hash_mix((uint64_t)i + 9) % VOCAB);
     return f;
 }
@@ -379,8 +381,9 @@ static int teardown(void **state) { return (void)state, temp_folder_remove(&fold
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32),   cmocka_unit_test(test_bf16_moe),  cmocka_unit_test(test_q8_moe), cmocka_unit_test(test_q4k),
-        cmocka_unit_test(test_masks), cmocka_unit_test(test_rotations), cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_f32),   cmocka_unit_test(test_bf16_moe), cmocka_unit_test(test_q8_moe),
+        cmocka_unit_test(test_q4k),   cmocka_unit_test(test_masks),    cmocka_unit_test(test_rotations),
+        cmocka_unit_test(test_trees),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

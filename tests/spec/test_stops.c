@@ -84,7 +84,8 @@ static void test_stop_strings(void **state) {
     static const struct {
         const char *stop;
         int n;
-    } cases[] = {{"a", 1}, {"b", 2}, {"cd", 3}, {"abcdefg", 4}, {"h", 5}, {"hij", 6}, {"lm", 8}, {"m", 8}, {"gh", 5}, {"p", 10}};
+    } cases[] = {{"a", 1},   {"b", 2},  {"cd", 3}, {"abcdefg", 4}, {"h", 5},
+                 {"hij", 6}, {"lm", 8}, {"m", 8},  {"gh", 5},      {"p", 10}};
     spec_pair p = open_script(LETTERS, N_LETTERS);
     int accepted = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
