@@ -8,6 +8,7 @@
 #   -o FOLDER     where results are (default build/spec-suite)
 #   -n TOKENS     of each answer (default 256; less for a short look)
 #   -r PAIRS      timed pairs of the cells that measure speed (default 5; 0: no such cells)
+#   -c PATTERN    only cells whose name matches this extended regular expression: greedy-p4, "draft.*-t2"
 #   -p FILE       another set of prompts
 #   -s FILE       also write the summary there (FOLDER/summary.md is always written)
 #
@@ -16,13 +17,14 @@
 # Exits with 1 when any answer differs or any cell fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=build/spec-suite tokens=256 pairs=5 prompts=bench/prompts/spec.txt summary=
+folder=build/spec-suite tokens=256 pairs=5 prompts=bench/prompts/spec.txt summary="" pattern=.
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-while getopts "o:n:r:p:s:h" option; do
+while getopts "o:n:r:c:p:s:h" option; do
   case $option in
     o) folder=$OPTARG ;;
     n) tokens=$OPTARG ;;
     r) pairs=$OPTARG ;;
+    c) pattern=$OPTARG ;;
     p) prompts=$OPTARG ;;
     s) summary=$OPTARG ;;
     *) usage ;;
@@ -39,6 +41,7 @@ n_prompts=$(grep -c '^=== ' "$prompts")
 cells=()
 add_cell() { # name, passes, model, draft or -, arguments...
   local file
+  [[ $1 =~ $pattern ]] || return 0
   file="$folder/$1-n$tokens.json"
   shift
   cells+=("$file $*")

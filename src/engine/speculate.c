@@ -300,12 +300,14 @@ void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation
 void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n,
                        double seconds) {
     int own = 0, drafts = 0;
-    bool chunk = false;
+    bool chunk = false, asks = false;
     for (int i = 0; i < n; i++) {
         own += parts[i].n_rows;
         drafts += parts[i].draft ? parts[i].draft->n : 0;
         chunk |= parts[i].n_rows > 1;
+        asks |= owner[i]->spec.mode == TALLY_SPEC_AUTO;
     }
+    if (!asks) return;
     if (!chunk) step_times_seen(&e->times, own + drafts, seconds);
     policy_step step = {&e->times, own, drafts};
     for (int i = 0; i < n; i++) {

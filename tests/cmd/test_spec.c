@@ -412,6 +412,26 @@ static void test_suite_table(void **state) {
     cli_assert_contains(r.out, "4 of 4 answers equal plain decoding in every id, log-probability and kept logit.");
 }
 
+// At this temperature every token is as likely as any other, the end too.
+static void test_suite_stops(void **state) {
+    const fixture *f = *state;
+    for (int stops = 0; stops < 2; stops++) {
+        cli_result r;
+        CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "300", "-r", "0", "-t", "1",
+            "--temp", "1000", "--spec", "lookup", "--parallel", "4", "-o", "json", stops ? "--spec-stops" : "-v");
+        cli_assert_done(&r);
+        json_t *rows = parse(r.out), *row;
+        size_t i;
+        int ended = 0;
+        json_array_foreach(rows, i, row) {
+            assert_true(json_is_true(json_object_get(row, "equals_plain")));
+            ended += integer(row, "n_tokens") < 300;
+        }
+        assert_true(stops ? ended >= 2 : ended == 0);
+        json_decref(rows);
+    }
+}
+
 static void test_suite_refusals(void **state) {
     const fixture *f = *state;
     cli_result r;
@@ -602,6 +622,7 @@ int main(void) {
         cmocka_unit_test(test_suite_json),
         cmocka_unit_test(test_suite_sampled_untimed),
         cmocka_unit_test(test_suite_table),
+        cmocka_unit_test(test_suite_stops),
         cmocka_unit_test(test_suite_refusals),
         cmocka_unit_test(test_suite_interrupt),
         cmocka_unit_test(test_bench_rows),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/spec_check.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -73,7 +74,7 @@ static void all_drafters(const char *path, int threads, bool sampled, int n_new)
     spec_pair p = spec_pair_open(path, &o);
     int32_t ids[40];
     make_ids(ids, 40, 3);
-    tally_request r = request_of(ids, 40, n_new, sampled);
+    tally_request r = request_of(ids, 40, SANITIZED ? 40 : n_new, sampled);
     spec_plain *plain = spec_plain_run(&p, &r);
     for (int d = 0; d < N_ALL; d++) {
         static const int ks[] = {1, 4, 16, 7};

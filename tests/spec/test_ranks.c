@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "engine/generation.h"
 #include "tests/support/eval.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -148,7 +149,7 @@ static void test_rank_0_decides(void **state) {
     static member ranks[RANKS];
     meeting m;
     int32_t first[REQUESTS][NEW];
-    for (int repeat = 0; repeat < 20; repeat++) {
+    for (int repeat = 0; repeat < (SANITIZED ? 4 : 20); repeat++) {
         for (int i = 0; i < RANKS; i++) open_member(&ranks[i], &m, i, repeat ? (uint64_t)(repeat * 1000 + i * 100) : 0);
         run_ranks(ranks, &m);
         for (int i = 0; i < RANKS; i++) {
