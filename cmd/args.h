@@ -57,7 +57,7 @@ typedef struct options { // strings are borrowed from argv
     const char *bench_prompt, *bench_gen, *bench_depth, *bench_threads, *bench_parallel,
         *bench_format; // lists "512,4096"
     int repetitions;
-    bool machine;
+    bool machine, trace;
 
     bool batch_json, no_special, skip_special, text;
 

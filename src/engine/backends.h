@@ -18,4 +18,7 @@ status backends_create_cost(backend **out, const char *device_file, error *err);
 const hardware *backends_cost_hardware(const backend *b);
 const step_cost *backends_cost_last(const backend *b);
 
+// What every operation of a step costs: op[i] is added to sum[i]. Times are not counted.
+void backends_count_step(const op_list *g, const cache_desc *cache, const step_inputs *in, op_cost *sum);
+
 #endif

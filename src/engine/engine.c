@@ -35,7 +35,7 @@ status engine_plan_cache_types(model *m, const char *k, const char *v, error *er
     return cache_type("-ctv", v, natural, &m->config, &m->cache.v_type, err);
 }
 
-static status choose_level(const char *name, cpu_level *level, error *err) {
+status engine_plan_level(const char *name, cpu_level *level, error *err) {
     *level = cpu_level_best();
     if (!name) return STATUS_OK;
     if (!cpu_level_from_name(str_from(name), level)) {
@@ -75,7 +75,7 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     *p = (engine_plan){0};
     if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
     TRY(check_options(o, &source->config, err));
-    TRY(choose_level(o->cpu_level, &p->level, err));
+    TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
     TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : PASS_ALL, err));
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
@@ -232,6 +232,7 @@ tally_status tally_engine_open(tally_engine **out, const tally_model *source, co
 void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
+    engine_trace_free(e);
     engine_plan_deinit(&e->plan);
     prefix_index_deinit(&e->prefixes);
     block_pool_deinit(&e->blocks);

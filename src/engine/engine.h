@@ -3,6 +3,7 @@
 //   model_api.c  a model on disk          engine.c      loading, options, memory plan
 //   step.c       one step of the device   session.c     sequences under the caller's control
 //   generation.c requests and their text  sched.c       which rows a step computes
+//   trace.c      what operations take
 #ifndef TALLY_ENGINE_ENGINE_H
 #define TALLY_ENGINE_ENGINE_H
 
@@ -61,7 +62,10 @@ struct tally_engine {
     struct tally_generation *first, *last;            // live generations, oldest first
     struct tally_generation *turn_first, *turn_last;  // the same, the one served longest ago first
     tally_stats stats;
+    struct engine_trace *trace; // owned; NULL: never traced
 };
+
+void engine_trace_free(tally_engine *e); // trace.c
 
 // ---- sequences and steps (step.c) ----------------------------------------------------------------------------------------
 

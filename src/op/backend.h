@@ -47,6 +47,13 @@ typedef struct step_result {
 } step_result;
 enum { STEP_OK = -2, STEP_FAULT_OUTSIDE = -1 }; // -1: before or after the layers
 
+// Someone who wants to know when each operation of a step ran; called on the engine's thread. Times as clock_now_ns.
+typedef struct run_observer {
+    void *user;
+    void (*op)(void *user, int op, uint64_t begin_ns, uint64_t end_ns); // operation number `op` of the list has run
+    void (*step)(void *user, const step_inputs *in, uint64_t begin_ns, uint64_t end_ns); // all of them have
+} run_observer;
+
 typedef struct backend backend;
 
 typedef struct backend_vtable {
@@ -70,6 +77,8 @@ typedef struct backend_vtable {
     // One position of all layers, from[0] = block, from[1] = position in it (an accepted row of a tree moves to its place).
     void (*position_copy)(backend *b, const int to[2], const int from[2]);
     void (*block_poison)(backend *b, int block, int first_pos); // tests: NaN at positions >= first_pos of the block
+    // Borrows the observer until the next call; NULL: none. A backend that times nothing leaves the entry NULL.
+    void (*observe)(backend *b, const run_observer *observer);
 } backend_vtable;
 
 struct backend {

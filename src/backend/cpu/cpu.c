@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/pack.h"
+#include "base/clock.h"
 #include "base/fpenv.h"
 
 // ---- the table: what runs an operation -----------------------------------------------------------------------------------
@@ -321,6 +322,18 @@ static void check_logits_row(void *ctx, int r, int thread) {
     if (!cpu_below(x, t->dim[1], INFINITY)) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
 }
 
+static void run_observed(cpu_backend *b) {
+    const run_observer *watch = b->observer;
+    uint64_t first = clock_now_ns(), begin = first;
+    for (int i = 0; i < b->list->n_ops; i++) {
+        cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+        uint64_t end = clock_now_ns();
+        watch->op(watch->user, i, begin, end);
+        begin = clock_now_ns();
+    }
+    watch->step(watch->user, b->in, first, begin);
+}
+
 static status cpu_run(backend *base, const step_inputs *in, step_result *out, error *err) {
     cpu_backend *b = (cpu_backend *)base;
     if (in->n_rows > b->limits.max_rows || in->n_out > b->limits.max_out) {
@@ -330,13 +343,19 @@ static status cpu_run(backend *base, const step_inputs *in, step_result *out, er
     fpenv_state saved = fpenv_enter();
     b->in = in;
     for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
-    for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+    if (b->observer) {
+        run_observed(b);
+    } else {
+        for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+    }
     cpu_for(b, in->n_out, in->n_out * b->list->logits.dim[1], check_logits_row, b);
     fpenv_leave(saved);
     *out = (step_result){
         .logits = in->n_out ? cpu_row(b, &b->list->logits, 0) : NULL, .fault = b->fault, .fault_label = b->fault_label};
     return STATUS_OK;
 }
+
+static void cpu_observe(backend *base, const run_observer *observer) { ((cpu_backend *)base)->observer = observer; }
 
 // ---- cache blocks --------------------------------------------------------------------------------------------------------
 
@@ -410,6 +429,7 @@ static const backend_vtable cpu_vtable = {
     .block_write = cpu_block_write,
     .block_copy = cpu_block_copy,
     .block_poison = cpu_block_poison,
+    .observe = cpu_observe,
 };
 
 status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *err) {

@@ -61,6 +61,7 @@ typedef struct cpu_backend {
     int16_t *fault;                             // owned [max_rows]
     const char **fault_label;                   // owned [max_rows]
     const step_inputs *in;                      // of the running step
+    const run_observer *observer;               // borrowed; NULL: none
 } cpu_backend;
 
 typedef void cpu_op_fn(cpu_backend *b, const op *o);
