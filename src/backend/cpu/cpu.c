@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pages.h"
 #include "base/clock.h"
 #include "base/fpenv.h"
 
@@ -34,19 +34,6 @@ static status cpu_supports(const backend *base, const op *o, const weight_set *w
 }
 
 // ---- memory --------------------------------------------------------------------------------------------------------------
-
-// Zeroed, page-aligned, with big pages where the kernel grants them.
-static void *pages_alloc(int64_t bytes) {
-    if (bytes <= 0) bytes = 1;
-    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    madvise(p, (size_t)bytes, MADV_HUGEPAGE);
-    return p;
-}
-
-static void pages_free(void *p, int64_t bytes) {
-    if (p) munmap(p, (size_t)(bytes > 0 ? bytes : 1));
-}
 
 static int64_t segment_panels(int64_t n_rows) { return (n_rows + PANEL - 1) / PANEL; }
 

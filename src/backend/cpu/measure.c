@@ -5,11 +5,13 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pages.h"
 #include "base/clock.h"
 
 enum {
     LINE_WORDS = 8,
-    READ_PASSES = 5,
+    READ_PASSES = 6,
+    AHEAD_LINES = 32,
     DOT_K = 128, // two panels and eight rows of F32 take 21 KiB: the first cache
     DOT_ROWS = 8,
     DOT_PANELS = 2,
@@ -22,7 +24,7 @@ enum {
 typedef struct read_job {
     uint64_t *data;
     int64_t lines; // of 64 bytes
-    int n_threads;
+    int n_threads, n_streams;
     uint64_t *sums; // one line apart, so that the loads have a use
 } read_job;
 
@@ -44,10 +46,14 @@ static void read_part(void *ctx, int i, int thread) {
     const read_job *j = ctx;
     int64_t from, to;
     part_of(j, i, &from, &to);
+    int64_t per_stream = (to - from) / j->n_streams;
     uint64_t s[LINE_WORDS] = {0};
-    for (int64_t line = from; line < to; line++) {
-        const uint64_t *p = j->data + line * LINE_WORDS;
-        for (int w = 0; w < LINE_WORDS; w++) s[w] ^= p[w];
+    for (int64_t line = from; line < from + per_stream; line++) {
+        for (int stream = 0; stream < j->n_streams; stream++) {
+            const uint64_t *p = j->data + (line + stream * per_stream) * LINE_WORDS;
+            __builtin_prefetch(p + AHEAD_LINES * LINE_WORDS);
+            for (int w = 0; w < LINE_WORDS; w++) s[w] ^= p[w];
+        }
     }
     for (int w = 1; w < LINE_WORDS; w++) s[0] ^= s[w];
     j->sums[i * LINE_WORDS] = s[0];
@@ -55,12 +61,13 @@ static void read_part(void *ctx, int i, int thread) {
 
 status cpu_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err) {
     read_job j = {.lines = bytes / 64, .n_threads = pool_n_threads(threads)};
-    j.data = aligned_alloc(64, (size_t)j.lines * 64 + 64);
+    j.data = pages_alloc(j.lines * 64);
     j.sums = calloc((size_t)j.n_threads * LINE_WORDS, sizeof *j.sums);
     *bytes_per_s = 0;
     if (j.data && j.sums) {
         pool_for(threads, j.n_threads, fill_part, &j);
         for (int pass = 0; pass < READ_PASSES; pass++) {
+            j.n_streams = pass % 2 ? 4 : 1; // one row of a matrix after the other, or several beside each other
             uint64_t t0 = clock_now_ns();
             pool_for(threads, j.n_threads, read_part, &j);
             double speed = (double)j.lines * 64 / ((double)(clock_now_ns() - t0 + 1) * 1e-9);
@@ -68,7 +75,7 @@ status cpu_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error
         }
     }
     bool enough = j.data && j.sums;
-    free(j.data);
+    pages_free(j.data, j.lines * 64);
     free(j.sums);
     return enough ? STATUS_OK : error_no_memory(err, (unsigned long long)bytes);
 }
