@@ -177,6 +177,7 @@ static status load_weights(tally_engine *e, const tally_engine_options *o, error
         if (o->progress && !o->progress(o->progress_user, done, total))
             return error_set(err, STATUS_CANCELLED, "loading was cancelled");
     }
+    checkpoint_drop_all(e->source->ck);
     return STATUS_OK;
 }
 
