@@ -31,7 +31,7 @@ typedef struct options { // strings are borrowed from argv
     int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
     int batch, ubatch;
     const char *cache_k, *cache_v;
-    bool no_mmap, no_fuse, verbose;
+    bool no_mmap, no_repack, no_fuse, verbose;
 
     const char *prompt, *prompt_file, *ids;
     bool no_parse_special;

@@ -47,6 +47,8 @@ const option_row option_table[] = {
         "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
+    FLAG("Model", "--no-repack", no_repack, PLANS,
+         "leave weights in the file and pack what a step needs (same results, less memory, slower)"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 
     TEXT("Plan", "--device", "FILE", device_file, CMD_PLAN, "the device's description (docs/plan.md); required"),

@@ -137,6 +137,7 @@ typedef struct tally_engine_options { // all zero: defaults
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
     bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;         // read files into memory instead of mapping them
+    bool no_repack;       // pack weights when a step needs them, not when loading: less memory, slower (same results)
     bool no_fuse;         // run the operation list as the model wrote it, without passes (results are the same)
     tally_speculation speculation;
     tally_engine *

@@ -9,6 +9,8 @@ status backends_create_cpu(backend **out, pool *threads, cpu_level level, error 
     return cpu_backend_create(out, threads, level, err);
 }
 
+void backends_cpu_keep_rows(backend *b) { cpu_backend_keep_rows(b); }
+
 status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err) {
     return cpu_measure_read(threads, bytes, bytes_per_s, err);
 }

@@ -8,6 +8,7 @@
 #include "op/op_cost.h"
 
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err);
+void backends_cpu_keep_rows(backend *b); // cpu_backend_keep_rows
 
 // Measurements of the machine through the backend's own kernels (backend/cpu/measure.h).
 status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err);

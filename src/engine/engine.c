@@ -81,6 +81,7 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));
     TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
+    if (o->no_repack) backends_cpu_keep_rows(p->device);
     for (int i = 0; i < p->model.list.n_ops; i++) {
         TRY(p->device->vt->supports(p->device, &p->model.list.ops[i], &p->model.weights, err));
     }
@@ -257,6 +258,7 @@ int64_t tally_engine_step_bytes(const tally_engine *e, int rows, int past) {
         const weight *w = &e->plan.model.weights.w[i];
         if (w->absorbed || w->role == WEIGHT_EMBED) continue;
         double all = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+        if (all == 0) all = (double)weight_file_bytes(w);
         bytes += w->role == WEIGHT_EXPERTS && experts < 1 ? all * experts : all;
     }
     double position = (double)e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache) / KV_BLOCK;

@@ -87,7 +87,8 @@ tally_status tally_engine_trace_start(tally_engine *e, tally_error *user_err) {
 static double packed_share(const engine_plan *p, const op *o) {
     if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) return 1;
     const weight *w = &p->model.weights.w[o->in[1].id];
-    return (double)p->device->vt->weight_bytes(p->device, w) / (double)weight_file_bytes(w);
+    double packed = (double)p->device->vt->weight_bytes(p->device, w);
+    return packed > 0 ? packed / (double)weight_file_bytes(w) : 1;
 }
 
 // Of the types that cost counts by, all but those of matrices are computed in F32.

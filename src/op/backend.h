@@ -62,6 +62,7 @@ typedef struct backend_vtable {
     // STATUS_UNSUPPORTED names operation and type.
     status (*supports)(const backend *b, const op *o, const weight_set *weights, error *err);
     int64_t (*weight_bytes)(const backend *b, const weight *w);       // on the device; 0 where the file's pages serve
+    const char *(*weight_layout)(const backend *b, const weight *w);  // how it is kept, in words; NULL: as in the file
     int64_t (*block_bytes)(const backend *b, const cache_desc *desc); // one cache block, all layers
     int64_t (*scratch_bytes)(const backend *b, const op_list *g,
                              const step_limits *limits); // beside the planned workspace

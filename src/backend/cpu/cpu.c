@@ -46,8 +46,19 @@ static int64_t segment_bytes(const cpu_segment *s, int64_t n_experts) {
     return n_experts * s->n_panels * s->panel_bytes;
 }
 
+static bool keeps_rows(const cpu_backend *b, const weight *w) {
+    return b->keeps_rows && (w->role == WEIGHT_LINEAR || w->role == WEIGHT_EXPERTS);
+}
+
+static const char *cpu_weight_layout(const backend *base, const weight *w) {
+    if (w->role == WEIGHT_VECTOR) return "F32";
+    if (w->role == WEIGHT_EMBED) return "rows of the file";
+    if (keeps_rows((const cpu_backend *)base, w)) return "rows of the file, packed when used";
+    return w->role == WEIGHT_ROUTER ? "panels of 16 rows, F32" : "panels of 16 rows";
+}
+
 static int64_t cpu_weight_bytes(const backend *base, const weight *w) {
-    (void)base;
+    if (keeps_rows((const cpu_backend *)base, w)) return 0;
     if (w->role == WEIGHT_VECTOR) return w->n * (int64_t)sizeof(float);
     if (w->role == WEIGHT_EMBED) return 0;
     int64_t sum = 0;
@@ -78,14 +89,16 @@ typedef struct pack_job {
     cpu_segment *s;
 } pack_job;
 
+void cpu_pack_panel(const cpu_segment *s, int64_t k, const void *const *rows, int64_t index, void *panel) {
+    int64_t row = index % s->n_panels * PANEL, row_bytes = dtype_row_bytes(s->type, k);
+    int n_rows = (int)(s->n_rows - row < PANEL ? s->n_rows - row : PANEL);
+    pack_panel(s->type, panel, (const char *)rows[index / s->n_panels] + row * row_bytes, row_bytes, n_rows, k);
+}
+
 static void pack_task(void *ctx, int task, int thread) {
     (void)thread;
     const pack_job *j = ctx;
-    int64_t expert = task / j->s->n_panels, panel = task % j->s->n_panels, row = panel * PANEL;
-    int n_rows = (int)(j->s->n_rows - row < PANEL ? j->s->n_rows - row : PANEL);
-    int64_t row_bytes = dtype_row_bytes(j->part->type, j->w->k);
-    const char *src = (const char *)j->part->data[expert] + row * row_bytes;
-    pack_panel(j->s->type, j->s->panels + task * j->s->panel_bytes, src, row_bytes, n_rows, j->w->k);
+    cpu_pack_panel(j->s, j->w->k, j->part->data, task, j->s->panels + task * j->s->panel_bytes);
 }
 
 // A vector, or a router's matrix, as F32.
@@ -152,6 +165,7 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
         return STATUS_OK;
     }
     int64_t first = 0;
+    if (keeps_rows(b, w)) dst->rows = w->part[0].data[0], dst->rows_type = w->part[0].type; // a tied head's
     for (int i = 0; i < w->n_parts; i++) {
         cpu_segment *s = &dst->segment[i];
         *s = (cpu_segment){.type = packed_type(w, i),
@@ -161,7 +175,11 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
                            .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
         dst->n_segments = i + 1;
         dst->n_experts = w->n_experts;
-        TRY(upload_segment(b, w, i, s, err));
+        if (keeps_rows(b, w)) {
+            s->rows = w->part[i].data;
+        } else {
+            TRY(upload_segment(b, w, i, s, err));
+        }
         first += s->n_rows;
     }
     return STATUS_OK;
@@ -179,13 +197,15 @@ static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const st
             x_format format = b->k.x_format[packed_type(w, p)];
             int64_t bytes = (x_row_bytes(format, w->k) + 63) & ~(int64_t)63;
             if (format != X_F32 && bytes > s.x_row[format]) s.x_row[format] = bytes;
+            int64_t panels = keeps_rows(b, w) ? TASK_PANELS * pack_panel_bytes(packed_type(w, p), w->k) : 0;
+            if (panels > s.panels) s.panels = panels;
         }
         if (o->code != OP_EXPERT_LINEAR) continue;
         int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + w->n_experts + 1;
         if (need > s.experts) s.experts = need;
         if (entries > s.x_rows) s.x_rows = entries;
     }
-    int64_t matmul = cpu_matmul_thread_bytes(b, g), attention = cpu_attention_thread_bytes(g);
+    int64_t matmul = cpu_matmul_thread_bytes(b, g) + s.panels, attention = cpu_attention_thread_bytes(g);
     s.thread = matmul > attention ? matmul : attention;
     return s;
 }
@@ -407,6 +427,7 @@ static const backend_vtable cpu_vtable = {
     .destroy = cpu_destroy,
     .supports = cpu_supports,
     .weight_bytes = cpu_weight_bytes,
+    .weight_layout = cpu_weight_layout,
     .block_bytes = cpu_block_bytes,
     .scratch_bytes = cpu_scratch_bytes,
     .weight_upload = cpu_weight_upload,
@@ -429,3 +450,5 @@ status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *
     *out = &b->base;
     return STATUS_OK;
 }
+
+void cpu_backend_keep_rows(backend *b) { ((cpu_backend *)b)->keeps_rows = true; }
