@@ -208,6 +208,8 @@ static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const st
     }
     int64_t matmul = cpu_matmul_thread_bytes(b, g) + s.panels, attention = cpu_attention_thread_bytes(g);
     s.thread = matmul > attention ? matmul : attention;
+    s.queries = cpu_attention_queries(g);
+    s.split = cpu_attention_split_bytes(g, pool_n_threads(b->threads));
     return s;
 }
 
@@ -216,7 +218,7 @@ static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const st
     scratch_sizes s = scratch_of(b, g, limits);
     int64_t x_row = 0;
     for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
-    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
+    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.split + s.experts * (int64_t)sizeof(int32_t) +
            limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t) + sizeof(bool));
 }
 
@@ -235,7 +237,8 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     size_t rows = (size_t)limits->max_rows;
     b->workspace = pages_alloc(workspace_bytes);
     b->thread_scratch = pages_alloc(s->thread * pool_n_threads(b->threads));
-    bool all = true;
+    b->split = pages_alloc(s->split);
+    bool all = b->split;
     for (int f = 0; f < X_FORMAT_COUNT; f++) {
         b->x_packed[f] = pages_alloc(s->x_row[f] * s->x_rows);
         all = all && b->x_packed[f];
@@ -265,6 +268,7 @@ static void cpu_destroy(backend *base) {
     free(b->weights);
     pages_free(b->workspace, b->workspace_bytes);
     pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
+    pages_free(b->split, b->sizes.split);
     for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
     free(b->expert_rows);
     free(b->tile_first);

@@ -29,6 +29,8 @@ enum {
     TASK_PANELS = 8, // panels of one task, at most
     MAX_PIECES = 16,
     PIECE_LEVELS = 5,       // depth of the stack that adds 16 pieces in a binary tree
+    SPLIT_UNITS = 4,        // units of attention per thread that need no splitting
+    SPLIT_SLOTS = 8,        // tasks of split attention per thread in one window, at most
     ATTENTION_QUERIES = 32, // queries (rows x heads of one kv head) of one attention task, at most one row more
 };
 
@@ -38,6 +40,7 @@ typedef struct scratch_sizes {
     int64_t thread;                        // bytes per thread
     int64_t panels;                        // of them, at the end, for the panels of a task that packs
     int64_t experts;                       // int32 entries for MoE grouping
+    int64_t queries, split;                // of an attention task at most; bytes for pieces that wait to be merged
 } scratch_sizes;
 
 typedef struct cpu_backend {
@@ -61,6 +64,7 @@ typedef struct cpu_backend {
     int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
     bool *tile_tree;      // owned [max_rows]: some row's path does not lie in the cache by position
     int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    float *split;         // owned; attention: pieces that wait to be merged
     unsigned char *kv;    // owned; [layer][k, v] planes of n_blocks
     int64_t key_block_bytes, value_block_bytes; // of one layer
     int16_t *fault;                             // owned [max_rows]
@@ -96,6 +100,8 @@ void cpu_pack_panel(const cpu_segment *s, int64_t k, const void *const *rows, in
 
 int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g); // scratch per thread, panels not counted
 int64_t cpu_attention_thread_bytes(const op_list *g);
+int64_t cpu_attention_split_bytes(const op_list *g, int n_threads);
+int cpu_attention_queries(const op_list *g); // of one task, at most
 
 // Cache addressing: the start of a block's keys or values of one layer and head.
 unsigned char *cpu_key_block(const cpu_backend *b, int layer, int block, int head);
