@@ -358,6 +358,7 @@ static int start(bench_state *s) {
 int cmd_bench(const options *o) {
     ignore_closed_pipe();
     if (o->machine) return bench_machine(o);
+    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
     bench_state s = {.o = o, .terminal = is_terminal(STDERR_FILENO)};
     int rc = start(&s);
     for (int t = 0; t < s.threads.n && !rc; t++) rc = time_threads(&s, s.threads.v[t]);

@@ -190,6 +190,9 @@ static void test_refusals(void **state) {
     CLI(&r, "bench", "-m", f->text_model, "-d", "5000");
     assert_int_equal(r.exit_code, 1);
     cli_assert_contains(r.err, "4096");
+    CLI(&r, "bench", "-m", f->text_model, "--per-op");
+    assert_int_equal(r.exit_code, 2);
+    cli_assert_contains(r.err, "--trace");
     CLI(&r, "bench", "-p", "5000");
     assert_int_equal(r.exit_code, 2);
     if (access("/dev/full", W_OK) != 0) return;
