@@ -13,6 +13,9 @@
 #include "cmd/bench.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
+#include "cmd/speculation.h"
+#include "cmd/spec_suite.h"
 
 enum { SPARE_POSITIONS = 192, DEFAULT_STEP_ROWS = 512 }; // spare: partial blocks of a session and of its generation
 
@@ -22,6 +25,7 @@ typedef struct bench_state {
     int context, max_parallel, max_gen;
     bool terminal;
     tally_model *model;
+    draft_engine draft;
     tally_engine *engine;
     int32_t *text; // [max_parallel][context]: the tokens of each sequence
     // greedy ids: [max_parallel][depth][prompt], one each; [max_parallel][depth][max_gen]
@@ -40,11 +44,15 @@ int bench_list(const char *option, const char *text, int min, int max, int other
         char *end;
         errno = 0;
         long v = strtol(p, &end, 10);
-        if (end == p || (*end && *end != ',') || errno || v < min || v > max)
+        long to = v;
+        const char *second = end[0] == '.' && end[1] == '.' ? end + 2 : NULL; // 1..17
+        if (second) to = strtol(second, &end, 10);
+        if (end == p || end == second || (*end && *end != ',') || errno || v < min || to < v || to > max)
             return usage_error("%s takes whole numbers from %d to %d with commas (128,512), not '%s'", option, min, max,
                                text);
-        if (out->n == BENCH_LIST_MAX) return usage_error("%s takes %d numbers at most", option, BENCH_LIST_MAX);
-        out->v[out->n++] = (int)v;
+        if (to - v >= BENCH_LIST_MAX - out->n)
+            return usage_error("%s takes %d numbers at most", option, BENCH_LIST_MAX);
+        for (; v <= to; v++) out->v[out->n++] = (int)v;
         p = end;
         if (!*p) return 0;
     }
@@ -85,6 +93,8 @@ static const char sample_text[] =
     "lamp, "
     "turned the page, and wrote down the weather as well, because a number without its circumstances is only half a "
     "fact. ";
+
+const char *bench_sample_text(void) { return sample_text; }
 
 // Sequence j is the text from its j-th token on, over and over; without a tokenizer, any tokens do.
 static int make_text(bench_state *s) {
@@ -133,7 +143,14 @@ static int open_for(bench_state *s, int threads, int sequences, bool plain) {
     o.cache_positions = (int64_t)sequences * (s->context + SPARE_POSITIONS);
     o.no_prefix_reuse = true;
     o.no_fuse = plain || o.no_fuse;
-    return open_engine(s->model, &o, 0, &s->engine);
+    bool drafts = !plain && (o.model_draft || (o.spec && strcmp(o.spec, "off") != 0));
+    return open_engine(s->model, &o, 0, drafts ? &s->draft : NULL, &s->engine);
+}
+
+static void close_engines(bench_state *s) {
+    tally_engine_close(s->engine);
+    s->engine = NULL;
+    close_draft(&s->draft);
 }
 
 // ---- plain greedy decoding -------------------------------------------------------------------------------------------------
@@ -184,8 +201,7 @@ static int decode_plainly(bench_state *s) {
         tally_session_close(session);
         if (st) rc = st == TALLY_CANCELLED ? interrupted(s) : fail_with(&err);
     }
-    tally_engine_close(s->engine);
-    s->engine = NULL;
+    close_engines(s);
     free(scratch);
     return rc;
 }
@@ -198,6 +214,9 @@ static void check_ids(bench_state *s, bench_row *row, int depth, int prompt, con
     const int32_t *ids = tally_generation_ids(g, &n);
     const int32_t *expected = prompt >= 0 ? after_prompt(s, j, depth, prompt) : generated(s, j, depth);
     int want = prompt >= 0 ? 1 : row->n_gen;
+    tally_spec_counts counts;
+    tally_generation_spec_counts(g, &counts);
+    speculation_add(&row->counts, &counts);
     if (n != want || memcmp(ids, expected, (size_t)want * sizeof *ids) != 0) row->differs = true;
     if (prompt >= 0 || strcmp(row->repetition, "OK") != 0) return; // the first sequence that repeats itself
     repetition_label(ids, n, row->repetition);
@@ -328,8 +347,7 @@ static int time_threads(bench_state *s, int threads) {
     for (int d = 0; d < s->depths.n && !rc; d++) {
         for (int n = 0; n < s->parallel.n && !rc; n++) rc = time_depth(s, machine.threads, s->parallel.v[n], d);
     }
-    tally_engine_close(s->engine);
-    s->engine = NULL;
+    close_engines(s);
     return rc;
 }
 
@@ -355,10 +373,27 @@ static int start(bench_state *s) {
     return rc ? rc : decode_plainly(s);
 }
 
+// What is measured, and options that belong to something else.
+static int check_kind(const options *o) {
+    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
+    if (o->spec_suite && o->verify_rows) return usage_error("--spec-suite and --verify-rows are two runs; give one");
+    if (o->spec_suite && (o->bench_prompt || o->bench_depth))
+        return usage_error("--spec-suite brings its own prompts; leave out -p and -d");
+    if (!o->spec_suite && (o->spec_prompts || o->spec_stops))
+        return usage_error("--spec-prompts and --spec-stops belong to --spec-suite; add it");
+    if (o->verify_rows && (o->bench_prompt || o->bench_gen || o->bench_parallel))
+        return usage_error("--verify-rows times steps of one sequence; leave out -p, -n and --parallel");
+    if (!o->spec_suite && o->repetitions == 0) return usage_error("-r 0 times nothing; it belongs to --spec-suite");
+    return speculation_check(o);
+}
+
 int cmd_bench(const options *o) {
     ignore_closed_pipe();
     if (o->machine) return bench_machine(o);
-    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
+    int checked = check_kind(o);
+    if (checked) return checked;
+    if (o->spec_suite) return spec_suite_run(o);
+    if (o->verify_rows) return bench_verify_rows(o);
     bench_state s = {.o = o, .terminal = is_terminal(STDERR_FILENO)};
     int rc = start(&s);
     for (int t = 0; t < s.threads.n && !rc; t++) rc = time_threads(&s, s.threads.v[t]);

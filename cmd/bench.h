@@ -12,7 +12,7 @@ typedef struct int_list {
     int n, v[BENCH_LIST_MAX];
 } int_list;
 
-// "512,4096" of an option; NULL: one entry, `otherwise`. 0 or an exit code.
+// "512,4096" or "1..17" of an option; NULL: one entry, `otherwise`. 0 or an exit code.
 int bench_list(const char *option, const char *text, int min, int max, int otherwise, int_list *out);
 
 // What the machine does at best: bytes read, arithmetic operations of each type (a multiplication and an addition are two).
@@ -44,6 +44,7 @@ typedef struct bench_row {
     int n;
     bench_ceiling ceiling;                 // with these threads
     bench_trace work;                      // of one repetition
+    tally_spec_counts counts;              // of all repetitions, and of the one that warms up
     bool differs;                          // an id was not that of plain greedy decoding
     char repetition[REPETITION_LABEL_MAX]; // of tg rows
 } bench_row;
@@ -67,5 +68,9 @@ struct json_t *bench_trace_json(const bench_row *r);
 
 void bench_report_print(const bench_report *r, bool json); // to standard output
 int bench_machine(const options *o);                       // `tally bench --machine`
+const char *bench_sample_text(void);
+// The least probability of acceptance for which m - 1 drafts pay when T(m) = ratio T(1): 0 .. 1, NAN when none does.
+double bench_break_even(int m, double ratio);
+int bench_verify_rows(const options *o); // `tally bench --verify-rows`
 
 #endif

@@ -7,6 +7,7 @@
 #include "cmd/bench.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
+#include "cmd/speculation.h"
 
 static double tokens_of(const bench_row *r) { return (double)(r->n_prompt + r->n_gen) * r->n_parallel; }
 
@@ -22,6 +23,7 @@ static void statistics(const bench_row *r, double numerator, bool of_speed, doub
     *deviation = r->n > 1 ? sqrt(squares / (r->n - 1)) : 0;
 }
 
+// Of steps that compute one token of each sequence; several tokens of one step would share what it reads.
 static double share_of(const bench_row *r) {
     double mean, deviation;
     statistics(r, r->work.all.weight_bytes + r->work.all.cache_bytes, true, &mean, &deviation);
@@ -58,6 +60,9 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
     if (o) json_object_set_new(o, "repetition", r->n_gen ? json_string(r->repetition) : json_null());
     if (o) json_object_set_new(o, "roofline", roofline_json(r, ts));
     if (o && report->traced) json_object_set_new(o, "trace", bench_trace_json(r));
+    if (o && r->counts.drafted) json_object_set_new(o, "bandwidth_share", json_null());
+    if (o && r->counts.drafted) json_object_set_new(o, "roofline", json_null());
+    if (o) speculation_json(o, &r->counts);
     json_decref(numbers);
     return o;
 }
@@ -68,21 +73,41 @@ static void test_name(const bench_row *r, char out[64]) {
     snprintf(out, 64, "%s%d%s", r->n_gen ? "tg" : "pp", r->n_prompt + r->n_gen, depth);
 }
 
+static void print_row(const bench_row *r) {
+    char test[64], share[32] = "", best[48] = "", reached[32] = "";
+    const char *bound;
+    double ts, deviation, least = bench_least_seconds(&r->work.all, &r->ceiling, &bound), most = tokens_of(r) / least;
+    statistics(r, tokens_of(r), true, &ts, &deviation);
+    test_name(r, test);
+    if (!r->counts.drafted) {
+        snprintf(share, sizeof share, "%.1f %%", 100 * share_of(r));
+        snprintf(best, sizeof best, "%.1f (%s)", most, bound);
+        snprintf(reached, sizeof reached, "%.1f %%", 100 * ts / most);
+    }
+    printf("| %s | %d | %d | %.2f +- %.2f | %s | %s | %s | %s | %s |\n", test, r->n_threads, r->n_parallel, ts,
+           deviation, share, best, reached, r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+}
+
+static void print_drafted(const bench_report *report) {
+    bool first = true;
+    for (int i = 0; i < report->n_rows; i++) {
+        const bench_row *r = &report->rows[i];
+        char test[64];
+        if (!r->counts.drafted) continue;
+        if (first) puts("");
+        first = false;
+        snprintf(test, sizeof test, "tg%d, %d threads, parallel %d: ", r->n_gen, r->n_threads, r->n_parallel);
+        speculation_print(stdout, test, &r->counts);
+        puts("");
+    }
+}
+
 static void print_table(const bench_report *report) {
     printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
     printf("| test | threads | parallel | t/s | of the bandwidth | at best | reached | ids | repetition |\n");
     printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
-    for (int i = 0; i < report->n_rows; i++) {
-        const bench_row *r = &report->rows[i];
-        char test[64];
-        const char *bound;
-        double ts, deviation, best = tokens_of(r) / bench_least_seconds(&r->work.all, &r->ceiling, &bound);
-        statistics(r, tokens_of(r), true, &ts, &deviation);
-        test_name(r, test);
-        printf("| %s | %d | %d | %.2f +- %.2f | %.1f %% | %.1f (%s) | %.1f %% | %s | %s |\n", test, r->n_threads,
-               r->n_parallel, ts, deviation, 100 * share_of(r), best, bound, 100 * ts / best,
-               r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
-    }
+    for (int i = 0; i < report->n_rows; i++) print_row(&report->rows[i]);
+    print_drafted(report);
     for (int i = 0; i < report->n_rows && report->traced; i++) {
         char test[64];
         test_name(&report->rows[i], test);

@@ -5,6 +5,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
 
 static void print_value(const json_t *v) {
     if (json_is_string(v)) {

@@ -363,32 +363,38 @@ static void test_side_by_side(void **state) {
     fixture_close(f);
 }
 
-// A chain kept elsewhere than by position, without parents: rows of a sequence continue each other.
+// A chain kept elsewhere than by position, without parents: rows of a sequence continue each other. Once in descending slots, once in
+// ascending ones, so that neighbours on the path lie in two blocks.
 static void test_chain_at_slots(void **state) {
     (void)state;
     const config c = {DTYPE_F32, false, "f32", "f32", 64, 1, NULL, 0};
     fixture *f = fixture_open(&c);
-    grow(f, 250);
-    int row[MOST];
-    tree t = {.n = MOST};
-    for (int r = 0; r < MOST; r++) {
-        t.token[r] = pick(f, VOCAB), t.pos[r] = f->length + r, t.slot[r] = f->length + 3 + (MOST - 1 - r) * 2;
-        t.out[r] = row[r] = r;
+    for (int round = 0; round < 6; round++) {
+        static const int lengths[] = {0, 58, 123, 250, 251, 252};
+        grow(f, lengths[round]);
+        int row[MOST];
+        tree t = {.n = MOST};
+        for (int r = 0; r < MOST; r++) {
+            t.token[r] = pick(f, VOCAB), t.pos[r] = f->length + r;
+            t.slot[r] = round % 2 ? f->length + 3 + r : f->length + 3 + (MOST - 1 - r) * 2;
+            t.out[r] = row[r] = r;
+        }
+        const int32_t *table = f->table;
+        step_inputs in = {.n_rows = MOST,
+                          .n_out = MOST,
+                          .n_seqs = 1,
+                          .token = t.token,
+                          .pos = t.pos,
+                          .seq = t.seq,
+                          .slot = t.slot,
+                          .block_table = &table,
+                          .out_row = t.out};
+        float plain[MOST][VOCAB];
+        memcpy(plain, run_path(f, &t, row, MOST), sizeof plain);
+        poison_from(f, f->table, f->length);
+        assert_memory_equal(run(f, &in), plain, sizeof plain);
+        poison_from(f, f->table, f->length);
     }
-    const int32_t *table = f->table;
-    step_inputs in = {.n_rows = MOST,
-                      .n_out = MOST,
-                      .n_seqs = 1,
-                      .token = t.token,
-                      .pos = t.pos,
-                      .seq = t.seq,
-                      .slot = t.slot,
-                      .block_table = &table,
-                      .out_row = t.out};
-    float plain[MOST][VOCAB];
-    memcpy(plain, run_path(f, &t, row, MOST), sizeof plain);
-    poison_from(f, f->table, f->length);
-    assert_memory_equal(run(f, &in), plain, sizeof plain);
     fixture_close(f);
 }
 
