@@ -38,13 +38,16 @@ static status decide(tally_speculation *s, error *err) {
 // ---- what a step of m rows may cost before any has run --------------------------------------------------------------------
 
 // The part of a weight's time that every further row adds, of what the first takes: arithmetic that reading memory does not hide.
-// Estimates on the careful side of what was measured (docs/speculation.md); real steps correct them.
-static double row_share(const weight *w) {
+// On the careful side of what was measured (docs/speculation.md); real steps correct it.
+static double row_share(const weight *w, cpu_level level) {
+    bool wide = level == CPU_LEVEL_AVX512 || level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16;
+    bool dot = level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16 || level == CPU_LEVEL_I8MM ||
+               level == CPU_LEVEL_DOTPROD;
     switch (w->part[0].type) {
-    case DTYPE_F32: return 0.25;
+    case DTYPE_F32: return wide ? 0.15 : 0.25;
     case DTYPE_F16:
-    case DTYPE_BF16: return 0.4;
-    default: return 0.6;
+    case DTYPE_BF16: return wide ? 0.25 : 0.4;
+    default: return dot ? 0.2 : 0.6;
     }
 }
 
@@ -62,13 +65,14 @@ static void init_times(tally_engine *e) {
         for (int i = 0; i < e->plan.model.weights.n; i++) {
             const weight *w = &e->plan.model.weights.w[i];
             if (w->absorbed || w->role == WEIGHT_EMBED || w->role == WEIGHT_VECTOR) continue;
+            double share = row_share(w, e->plan.level);
             double bytes = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
             if (w->role == WEIGHT_EXPERTS) { // each row computes with its own k, what is read is shared
                 bytes *= (double)c->n_experts_used / c->n_experts;
-                double read = experts_touched(c, m), computed = 1 + row_share(w) * (m - 1);
+                double read = experts_touched(c, m), computed = 1 + share * (m - 1);
                 sum += bytes * (read > computed ? read : computed);
             } else {
-                sum += bytes * (1 + row_share(w) * (m - 1));
+                sum += bytes * (1 + share * (m - 1));
             }
         }
         if (m == 1) one = sum;
@@ -296,12 +300,14 @@ void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation
 void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n,
                        double seconds) {
     int own = 0, drafts = 0;
-    bool chunk = false;
+    bool chunk = false, asks = false;
     for (int i = 0; i < n; i++) {
         own += parts[i].n_rows;
         drafts += parts[i].draft ? parts[i].draft->n : 0;
         chunk |= parts[i].n_rows > 1;
+        asks |= owner[i]->spec.mode == TALLY_SPEC_AUTO;
     }
+    if (!asks) return;
     if (!chunk) step_times_seen(&e->times, own + drafts, seconds);
     policy_step step = {&e->times, own, drafts};
     for (int i = 0; i < n; i++) {

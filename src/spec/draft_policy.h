@@ -24,7 +24,8 @@ typedef struct draft_policy {
     double right[DRAFT_CLASSES][DRAFT_MAX],
         tried[DRAFT_CLASSES][DRAFT_MAX]; // decaying counts; depth j tried: all above it right
     double other_right, other_tried;     // the same for a tree's second and later branches, where the first was wrong
-    double spent, saved, elapsed; // in times of a plain token: what drafts added to steps, accepted drafts, tokens
+    double spent, saved, elapsed;  // in times of a plain token: what drafts added to steps, accepted drafts, tokens
+    int drafted_steps, won_tokens; // since a step without drafts: steps, and accepted drafts
     int n_offers;
     policy_offer offer[POLICY_OFFERS];
 } draft_policy;

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { VOCAB = 192, CONTEXT = 200, REQUESTS = 3, MOST_NEW = 40 };
+enum { VOCAB = 192, CONTEXT = 200, REQUESTS = 3, MOST_NEW = 24 };
 
 typedef struct bytes { // what is left of the input; zeros behind its end
     const uint8_t *at;
@@ -126,7 +126,7 @@ static fixture open_fixture(void) {
     if (tally_engine_open(&f.plain, f.model, &how, NULL)) abort();
     how.speculation.mode = TALLY_SPEC_LOOKUP;
     how.speculation.shadow = 7;
-    how.cache_positions = 4 * 64; // too few for all requests at their longest
+    how.cache_positions = 3 * 64; // too few for all requests at their longest
     if (tally_engine_open(&f.spec, f.model, &how, NULL)) abort();
     f.spec->spec.make_drafter = make_drafter;
     temp_folder_remove(&folder);

@@ -148,10 +148,11 @@ static void test_long(void **state) {
     (void)state;
     tally_engine_options o = options(1);
     spec_pair p = spec_pair_open(moe_q8, &o);
-    int32_t ids[48 * 4];
-    for (int i = 0; i < 48 * 4; i++) ids[i] = "serv"[i % 4]; // "serving" forty-eight times, had it four tokens
-    tally_request r = request_of(ids, 48 * 4, 32, false);
+    int32_t ids[48 * 7];
+    for (int i = 0; i < 48 * 7; i++) ids[i] = "serving"[i % 7];
+    tally_request r = request_of(ids, 48 * 7, 32, false);
     must_equal(&p, NULL, 4, &r);
+    must_equal(&p, spec_perfect, 4, &r);
     must_equal(&p, spec_perfect, 8, &r);
     int32_t ones[] = {1, 1, 1};
     r = request_of(ones, 3, 300, false);

@@ -278,6 +278,38 @@ static void test_auto(void **state) {
     }
 }
 
+// ---- a history that lies -------------------------------------------------------------------------------------------------
+
+static drafter *lookup;
+
+// Prompt lookup in a text of which every so manieth token is another.
+static bool propose_polluted(spec_run *run, const spec_plain *t, int at, int max, draft *out) {
+    static int32_t text[SPEC_TOKENS];
+    (void)run;
+    for (int i = 0; i < at; i++) text[i] = hash_mix((uint64_t)i) % 11 == 0 ? (t->token[i] + 1) % VOCAB : t->token[i];
+    out->n = 0;
+    return lookup->vt->propose(lookup, text, at, max, out, NULL) == STATUS_OK;
+}
+
+static void test_polluted_history(void **state) {
+    (void)state;
+    const char *path = model_of(DTYPE_F32, false);
+    spec_pair p = spec_pair_open(path, &(tally_engine_options){.threads = 1, .context = 512});
+    int32_t repeated[90];
+    for (int i = 0; i < 90; i++) repeated[i] = 30 + i % 9;
+    tally_request r = {.ids = repeated, .n_ids = 90, .max_tokens = 300, .ignore_eos = true};
+    spec_run clean = {.k = 6}, polluted = {.propose = propose_polluted, .k = 6};
+    spec_must_equal(&p, &clean, &r);
+    lookup_options o = {1, 4, 512, false};
+    assert_int_equal(draft_lookup_create(&lookup, &o, NULL, NULL), STATUS_OK);
+    spec_must_equal(&p, &polluted, &r);
+    lookup->vt->destroy(lookup);
+    print_message("# %d drafts accepted, %d with a history that lies\n", clean.counts.accepted,
+                  polluted.counts.accepted);
+    assert_int_not_equal(clean.counts.accepted, polluted.counts.accepted);
+    spec_pair_close(&p);
+}
+
 // ---- options -------------------------------------------------------------------------------------------------------------
 
 static void test_options(void **state) {
@@ -351,9 +383,11 @@ static int teardown(void **state) { return (void)state, temp_folder_remove(&fold
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_damaged_drafts), cmocka_unit_test(test_damaged_path), cmocka_unit_test(test_shadow),
-        cmocka_unit_test(test_shadow_finds),   cmocka_unit_test(test_sessions),     cmocka_unit_test(test_options),
-        cmocka_unit_test(test_bounds),         cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_damaged_drafts), cmocka_unit_test(test_damaged_path),
+        cmocka_unit_test(test_shadow),         cmocka_unit_test(test_shadow_finds),
+        cmocka_unit_test(test_sessions),       cmocka_unit_test(test_polluted_history),
+        cmocka_unit_test(test_options),        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_auto),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
