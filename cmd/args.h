@@ -31,7 +31,7 @@ typedef struct options { // strings are borrowed from argv
     int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
     int batch, ubatch;
     const char *cache_k, *cache_v;
-    bool no_mmap, no_fuse, verbose;
+    bool no_mmap, no_repack, no_fuse, verbose;
 
     const char *prompt, *prompt_file, *ids;
     bool no_parse_special;
@@ -62,7 +62,7 @@ typedef struct options { // strings are borrowed from argv
     const char *bench_prompt, *bench_gen, *bench_depth, *bench_threads, *bench_parallel,
         *bench_format; // lists "512,4096"
     int repetitions;
-    bool machine;
+    bool machine, trace;
     bool spec_suite, spec_stops;
     const char *spec_prompts, *verify_rows;
 

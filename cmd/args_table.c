@@ -50,6 +50,8 @@ const option_row option_table[] = {
         "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
+    FLAG("Model", "--no-repack", no_repack, PLANS,
+         "leave weights in the file and pack what a step needs (same results, less memory, slower)"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 
     TEXT("Plan", "--device", "FILE", device_file, CMD_PLAN, "the device's description (docs/plan.md); required"),
@@ -91,6 +93,9 @@ const option_row option_table[] = {
      "md (default): a Markdown table; json: one JSON array"},
     FLAG("Bench", "--machine", machine, CMD_BENCH,
          "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level"),
+    FLAG("Bench", "--trace", trace, CMD_BENCH,
+         "show what the operations of each row take, read and compute, in one repetition more"),
+    FLAG("Bench", "--per-op", per_op, CMD_BENCH, "with --trace: a row for every weight instead of every kind"),
     FLAG("Bench", "--spec-suite", spec_suite, CMD_BENCH,
          "every prompt of a set with and without --spec: speeds, acceptance, and whether the answers are equal"),
     TEXT("Bench", "--spec-prompts", "FILE", spec_prompts, CMD_BENCH,

@@ -32,7 +32,7 @@ typedef struct bench_state {
     int32_t *after_prompt, *generated;
     tally_session **sessions;       // [max_parallel]
     tally_generation **generations; // [max_parallel]
-    double read_bytes_per_s;
+    bench_ceiling ceiling;
     bench_report report;
 } bench_state;
 
@@ -258,41 +258,35 @@ static int run_once(bench_state *s, bench_row *row, double *seconds) {
     return rc;
 }
 
-// Bytes that a repetition reads from memory at least: weights once a step, and the past of every row.
-static double bytes_of(const bench_state *s, const bench_row *row) {
-    if (row->n_gen)
-        return (double)row->n_gen *
-               (double)tally_engine_step_bytes(s->engine, row->n_parallel, row->n_depth + row->n_gen / 2);
-    int rows = row->n_prompt * row->n_parallel, step = s->report.step_rows;
-    if (s->report.chunk_rows < step / row->n_parallel) step = s->report.chunk_rows * row->n_parallel;
-    double past = (double)tally_engine_step_bytes(s->engine, 1, row->n_depth + row->n_prompt) -
-                  (double)tally_engine_step_bytes(s->engine, 1, 0);
-    return (double)((rows + step - 1) / step) *
-               (double)tally_engine_step_bytes(s->engine, rows < step ? rows : step, 0) +
-           past * row->n_parallel;
+// The same, and what its operations had to do.
+static int run_traced(bench_state *s, bench_row *row, double *seconds) {
+    tally_error err;
+    if (tally_engine_trace_start(s->engine, &err) != TALLY_OK) return fail_with(&err);
+    int rc = run_once(s, row, seconds);
+    return rc ? rc : bench_trace_take(&row->work, s->engine, s->o->per_op, *seconds);
 }
 
 static int add_row(bench_state *s, bench_row row, int depth, int prompt) {
     bench_row *grown = realloc(s->report.rows, (size_t)(s->report.n_rows + 1) * sizeof *grown);
     if (!grown) return fail("memory ran out for %d rows", s->report.n_rows + 1);
     s->report.rows = grown;
-    row.read_bytes_per_s = s->read_bytes_per_s;
-    row.bytes = bytes_of(s, &row);
+    row.ceiling = s->ceiling;
     row.seconds = calloc((size_t)s->o->repetitions, sizeof *row.seconds);
     snprintf(row.repetition, sizeof row.repetition, "OK");
     bench_row *r = &s->report.rows[s->report.n_rows++];
     *r = row;
     int rc = r->seconds ? 0 : fail("memory ran out for %d repetitions", s->o->repetitions);
-    for (int i = -1; i < s->o->repetitions && !rc; i++) { // the first is to warm up
+    int n = s->o->repetitions;
+    for (int i = -1; i < n + s->o->trace && !rc; i++) { // the first is to warm up, and counts what there is to do
         char what[96];
         snprintf(what, sizeof what, "%s%d @ d%d x%d, %d threads, repetition", r->n_gen ? "tg" : "pp",
                  r->n_prompt + r->n_gen, r->n_depth, r->n_parallel, r->n_threads);
-        progress(s, what, i + 1, s->o->repetitions);
+        progress(s, what, i + 1, n);
         double seconds;
-        rc = run_once(s, r, &seconds);
+        rc = i < 0 || i == n ? run_traced(s, r, &seconds) : run_once(s, r, &seconds);
         for (int j = 0; j < r->n_parallel && !rc; j++) check_ids(s, r, depth, prompt, s->generations[j], j);
         close_all(s);
-        if (i >= 0) r->seconds[i] = seconds, r->n = i + 1;
+        if (i >= 0 && i < n) r->seconds[i] = seconds, r->n = i + 1;
     }
     return rc;
 }
@@ -335,8 +329,15 @@ static int time_depth(bench_state *s, int threads, int parallel, int depth) {
 static int time_threads(bench_state *s, int threads) {
     tally_machine machine;
     tally_error err;
-    if (tally_measure_machine(threads, false, &machine, &err) != TALLY_OK) return fail_with(&err);
-    s->read_bytes_per_s = machine.read_bytes_per_s;
+    if (tally_measure_machine(threads, s->o->cpu_level ? s->o->cpu_level : "best", &machine, &err) != TALLY_OK)
+        return fail_with(&err);
+    const tally_level_speed *peak = &machine.levels[0];
+    s->ceiling = (bench_ceiling){.read_bytes_per_s = machine.read_bytes_per_s,
+                                 .f32 = 2 * peak->f32,
+                                 .bf16 = 2 * peak->bf16,
+                                 .q8 = 2 * peak->q8,
+                                 .loop_s = machine.loop_s};
+    snprintf(s->ceiling.level, sizeof s->ceiling.level, "%s", peak->level);
     int rc = open_for(s, threads, s->max_parallel, false);
     if (!rc) {
         tally_memory memory;
@@ -362,6 +363,7 @@ static int start(bench_state *s) {
     tally_engine_options sized;
     engine_options(s->model, o, 0, &sized);
     s->report.model = o->model;
+    s->report.traced = o->trace;
     s->report.step_rows = sized.step_rows ? sized.step_rows : DEFAULT_STEP_ROWS;
     s->report.chunk_rows = sized.chunk_rows ? sized.chunk_rows : s->report.step_rows;
     s->sessions = calloc((size_t)s->max_parallel, sizeof *s->sessions);
@@ -373,6 +375,7 @@ static int start(bench_state *s) {
 
 // What is measured, and options that belong to something else.
 static int check_kind(const options *o) {
+    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
     if (o->spec_suite && o->verify_rows) return usage_error("--spec-suite and --verify-rows are two runs; give one");
     if (o->spec_suite && (o->bench_prompt || o->bench_depth))
         return usage_error("--spec-suite brings its own prompts; leave out -p and -d");
@@ -396,7 +399,10 @@ int cmd_bench(const options *o) {
     for (int t = 0; t < s.threads.n && !rc; t++) rc = time_threads(&s, s.threads.v[t]);
     if (s.terminal && !rc) fputs("\r\033[K", stderr);
     if (!rc) bench_report_print(&s.report, o->bench_format && strcmp(o->bench_format, "json") == 0);
-    for (int i = 0; i < s.report.n_rows; i++) free(s.report.rows[i].seconds);
+    for (int i = 0; i < s.report.n_rows; i++) {
+        free(s.report.rows[i].seconds);
+        bench_trace_free(&s.report.rows[i].work);
+    }
     free(s.report.rows);
     free(s.sessions);
     free(s.generations);

@@ -23,6 +23,7 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
         .cache_k = o->cache_k,
         .cache_v = o->cache_v,
         .no_mmap = o->no_mmap,
+        .no_repack = o->no_repack,
         .no_fuse = o->no_fuse,
         .sequences = o->parallel,
         .cache_positions = o->cache_positions,

@@ -7,17 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fpenv.h"
 
 // How a loop is handed over. The caller writes fn, ctx and n, then raises `round`. Workers that see the new round take indices
 // from `next` until none is left, then lower `busy`. Workers poll for a short while before they sleep on `wake`, because a
 // step of a model is some hundred short loops in a row.
+typedef struct busy_span {
+    _Alignas(64) uint64_t begin, end; // of one thread in the current round
+} busy_span;
+
 struct pool {
     int n_threads;
     pthread_t *threads; // n_threads - 1
     pool_fn *fn;
     void *ctx;
     int n;
+    pool_times *times; // borrowed; NULL: nobody wants to know
+    busy_span *spans;  // owned [n_threads]; each thread writes its own before it lowers `busy`
     _Alignas(64) atomic_int next;
     _Alignas(64) atomic_int busy; // workers still in the current round
     _Alignas(64) atomic_uint round;
@@ -43,7 +50,19 @@ static void relax(void) {
 }
 
 static void take_indices(pool *p, int thread) {
+    if (p->times) p->spans[thread].begin = clock_now_ns();
     for (int i; (i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < p->n;) p->fn(p->ctx, i, thread);
+    if (p->times) p->spans[thread].end = clock_now_ns();
+}
+
+static void add_times(const pool *p, uint64_t begin, uint64_t end) {
+    pool_times *t = p->times;
+    t->loops++;
+    t->loop_ns += end - begin;
+    for (int i = 0; i < p->n_threads; i++) {
+        t->wake_ns += p->spans[i].begin - begin;
+        t->wait_ns += end - p->spans[i].end;
+    }
 }
 
 static unsigned wait_for_round(pool *p, unsigned seen) {
@@ -89,7 +108,8 @@ status pool_create(pool **out, int n_threads, error *err) {
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     p->threads = calloc((size_t)n_threads, sizeof *p->threads);
-    for (int i = 1; p->threads && i < n_threads; i++) {
+    p->spans = aligned_alloc(64, (size_t)n_threads * sizeof *p->spans);
+    for (int i = 1; p->threads && p->spans && i < n_threads; i++) {
         worker *w = malloc(sizeof *w);
         if (w) *w = (worker){p, i};
         int failed = w ? pthread_create(&p->threads[i - 1], NULL, worker_main, w) : 0;
@@ -101,9 +121,9 @@ status pool_create(pool **out, int n_threads, error *err) {
         }
         p->n_threads++;
     }
-    if (!p->threads) {
+    if (!p->threads || !p->spans) {
         pool_destroy(p);
-        return error_no_memory(err, (unsigned long long)n_threads * sizeof *p->threads);
+        return error_no_memory(err, (unsigned long long)n_threads * (sizeof *p->threads + sizeof *p->spans));
     }
     *out = p;
     return STATUS_OK;
@@ -117,10 +137,13 @@ void pool_destroy(pool *p) {
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->wake);
     free(p->threads);
+    free(p->spans);
     free(p);
 }
 
 int pool_n_threads(const pool *p) { return p->n_threads; }
+
+void pool_watch(pool *p, pool_times *times) { p->times = times; }
 
 void pool_for(pool *p, int n, pool_fn *fn, void *ctx) {
     fpenv_state saved = fpenv_enter();
@@ -129,6 +152,7 @@ void pool_for(pool *p, int n, pool_fn *fn, void *ctx) {
         fpenv_leave(saved);
         return;
     }
+    uint64_t begin = p->times ? clock_now_ns() : 0;
     p->fn = fn, p->ctx = ctx, p->n = n;
     atomic_store_explicit(&p->next, 0, memory_order_relaxed);
     atomic_store_explicit(&p->busy, p->n_threads - 1, memory_order_relaxed);
@@ -141,5 +165,6 @@ void pool_for(pool *p, int n, pool_fn *fn, void *ctx) {
             sched_yield(); // a worker has lost its core to someone else: let it have this one
         }
     }
+    if (p->times) add_times(p, begin, clock_now_ns());
     fpenv_leave(saved);
 }

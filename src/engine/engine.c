@@ -35,7 +35,7 @@ status engine_plan_cache_types(model *m, const char *k, const char *v, error *er
     return cache_type("-ctv", v, natural, &m->config, &m->cache.v_type, err);
 }
 
-static status choose_level(const char *name, cpu_level *level, error *err) {
+status engine_plan_level(const char *name, cpu_level *level, error *err) {
     *level = cpu_level_best();
     if (!name) return STATUS_OK;
     if (!cpu_level_from_name(str_from(name), level)) {
@@ -75,12 +75,13 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     *p = (engine_plan){0};
     if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
     TRY(check_options(o, &source->config, err));
-    TRY(choose_level(o->cpu_level, &p->level, err));
+    TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
     TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : PASS_ALL, err));
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));
     TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
+    if (o->no_repack) backends_cpu_keep_rows(p->device);
     for (int i = 0; i < p->model.list.n_ops; i++) {
         TRY(p->device->vt->supports(p->device, &p->model.list.ops[i], &p->model.weights, err));
     }
@@ -179,6 +180,7 @@ static status load_weights(tally_engine *e, const tally_engine_options *o, error
         if (o->progress && !o->progress(o->progress_user, done, total))
             return error_set(err, STATUS_CANCELLED, "loading was cancelled");
     }
+    checkpoint_drop_all(e->source->ck);
     return STATUS_OK;
 }
 
@@ -238,6 +240,7 @@ tally_status tally_engine_open(tally_engine **out, const tally_model *source, co
 void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
+    engine_trace_free(e);
     speculation_close(e);
     engine_plan_deinit(&e->plan);
     prefix_index_deinit(&e->prefixes);
@@ -264,6 +267,7 @@ int64_t tally_engine_step_bytes(const tally_engine *e, int rows, int past) {
         const weight *w = &e->plan.model.weights.w[i];
         if (w->absorbed || w->role == WEIGHT_EMBED) continue;
         double all = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+        if (all == 0) all = (double)weight_file_bytes(w);
         bytes += w->role == WEIGHT_EXPERTS && experts < 1 ? all * experts : all;
     }
     double position = (double)e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache) / KV_BLOCK;

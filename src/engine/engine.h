@@ -3,6 +3,7 @@
 //   model_api.c  a model on disk          engine.c      loading, options, memory plan
 //   step.c       one step of the device   session.c     sequences under the caller's control
 //   generation.c requests and their text  sched.c       which rows a step computes
+//   trace.c      what operations take
 //   speculate.c  which drafts it verifies verify_step.c what becomes of them
 #ifndef TALLY_ENGINE_ENGINE_H
 #define TALLY_ENGINE_ENGINE_H
@@ -89,6 +90,7 @@ struct tally_engine {
     struct tally_generation *first, *last;                                    // live generations, oldest first
     struct tally_generation *turn_first, *turn_last; // the same, the one served longest ago first
     tally_stats stats;
+    struct engine_trace *trace; // owned; NULL: never traced
     // speculation
     tally_speculation speculation; // as decided: zero means zero
     tally_engine *draft_engine;    // borrowed; NULL: none
@@ -104,6 +106,8 @@ struct tally_engine {
     rank_group *ranks;    // borrowed; NULL: one rank
     uint64_t rank_hash;   // of everything committed
 };
+
+void engine_trace_free(tally_engine *e); // trace.c
 
 // ---- sequences and steps (step.c) ----------------------------------------------------------------------------------------
 
