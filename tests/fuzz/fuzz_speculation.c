@@ -106,7 +106,7 @@ static status propose(drafter *base, const int32_t *token, int n, int max_nodes,
 
 static status make_drafter(void *ctx, drafter **out, error *err) {
     (void)ctx, (void)err;
-    static const drafter_vtable vt = {"fuzz", destroy, propose};
+    static const drafter_vtable vt = {.name = "fuzz", .destroy = destroy, .propose = propose};
     fuzz_drafter *d = malloc(sizeof *d);
     if (!d) abort();
     *d = (fuzz_drafter){{&vt}, &now.plain[now.n_made++]};
