@@ -2,6 +2,7 @@
 // bit for bit equal are multiplied once. The latter is sound because an order depends on the signature only, and it makes
 // rows that merely fill a tile nearly free.
 #include "emulator/aclnn/math/math.h"
+#include "emulator/aclnn/op.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +41,11 @@ static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, i
         return;
     }
     int64_t c0 = 32 / size;
-    for (int64_t k = 0; k < n;) { // within a block, c0 elements of a row lie side by side, and 16 of a column c0 apart
-        int64_t at[2] = {dim ? i : k, dim ? k : i}, len = dim ? c0 : n;
+    bool across = dim != (int)v->nz_turned; // along a stored row: c0 elements side by side; down a column: all c0 apart
+    for (int64_t k = 0; k < n;) {
+        int64_t at[2] = {dim ? i : k, dim ? k : i}, len = across ? c0 : n;
         if (len > n - k) len = n - k;
-        em_load_f32(v->dtype, v->p + em_offset(v, at) * size, dim ? 1 : c0, dst + k, len);
+        em_load_f32(v->dtype, v->p + em_offset(v, at) * size, across ? 1 : c0, dst + k, len);
         k += len;
     }
 }
@@ -105,26 +107,41 @@ static void store_panel(const struct em_matmul *m, const struct rows *r, const f
     }
 }
 
+struct job {
+    const struct em_matmul *m;
+    struct rows r;
+    float *panel, *c; // of each thread
+};
+
+static void one_panel(void *ctx, int i, int thread) {
+    struct job *j = ctx;
+    const struct em_matmul *m = j->m;
+    int64_t k = m->a.dim[1], n = m->b.dim[1], from = (int64_t)i * PANEL, count = n - from < PANEL ? n - from : PANEL;
+    float row[PANEL], *panel = j->panel + thread * (PANEL * k + 1), *c = j->c + thread * m->a.dim[0] * PANEL;
+    load_panel(m, from, count, panel, row);
+    for (int64_t x = 0; x < count; x++)
+        em_dot_rows(&m->order, &(struct em_dots){.a = j->r.a, .b = panel + x * k, .c = c + x, .m = j->r.count, .n = k, .lda = k,
+                                                .ldc = PANEL});
+    store_panel(m, &j->r, c, from, count);
+}
+
 int em_matmul(const struct em_matmul *m) {
     int64_t rows = m->a.dim[0], k = m->a.dim[1], n = m->b.dim[1];
     if (!rows || !n) return EM_OK;
-    struct rows r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * sizeof *r.same)};
+    bool small = rows * k * n < 1 << 18; // waking threads would take longer
+    size_t threads = small ? 1 : (size_t)emu_n_threads();
+    struct job j = {.m = m,
+                    .r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * sizeof(int64_t))},
+                    .panel = malloc(threads * (size_t)(PANEL * k + 1) * sizeof(float)),
+                    .c = malloc(threads * (size_t)rows * PANEL * sizeof(float))};
     uint64_t *hash = malloc((size_t)rows * sizeof *hash);
-    float *panel = malloc((size_t)(PANEL * k + 1) * sizeof *panel), *c = malloc((size_t)rows * PANEL * sizeof *c);
-    int rc = EM_NO_MEMORY;
-    if (r.a && r.same && hash && panel && c) {
-        load_rows(m, &r, hash);
-        for (int64_t from = 0; from < n; from += PANEL) {
-            int64_t count = n - from < PANEL ? n - from : PANEL;
-            float row[PANEL];
-            load_panel(m, from, count, panel, row);
-            for (int64_t j = 0; j < count; j++)
-                em_dot_rows(&m->order, &(struct em_dots){.a = r.a, .b = panel + j * k, .c = c + j, .m = r.count, .n = k, .lda = k,
-                                                        .ldc = PANEL});
-            store_panel(m, &r, c, from, count);
-        }
-        rc = EM_OK;
+    int rc = j.r.a && j.r.same && hash && j.panel && j.c ? EM_OK : EM_NO_MEMORY;
+    if (rc == EM_OK) {
+        load_rows(m, &j.r, hash);
+        int panels = (int)((n + PANEL - 1) / PANEL);
+        if (!small) emu_parallel(panels, one_panel, &j);
+        for (int i = 0; small && i < panels; i++) one_panel(&j, i, 0);
     }
-    free(r.a), free(r.same), free(hash), free(panel), free(c);
+    free(j.r.a), free(j.r.same), free(hash), free(j.panel), free(j.c);
     return rc;
 }

@@ -145,21 +145,25 @@ static void place(const struct em_init_routing *r, int64_t i, int64_t slot, int6
 
 int em_init_routing(const struct em_init_routing *r) {
     int64_t k = r->expert->dim[r->expert->rank - 1], n = em_count(r->expert), slot = 0;
-    int64_t *count = calloc((size_t)r->experts + 1, sizeof *count);
+    int64_t *count = calloc((size_t)(2 * r->experts + 2 * n + 4), sizeof *count);
     if (!count) return EM_NO_MEMORY;
+    int64_t *start = count + r->experts + 1, *id = start + r->experts + 1, *sorted = id + n;
     int rc = EM_OK;
     if (r->pad) em_fill(r->expanded, 0);
     for (int64_t i = 0; i < n && rc == EM_OK; i++) {
-        int64_t e = get_int(r->expert, i / k, i % k);
-        if (e < 0 || e > r->experts || (e == r->experts && !r->experts)) rc = EM_OUT_OF_RANGE;
-        else count[e]++;
+        id[i] = get_int(r->expert, i / k, i % k);
+        if (id[i] < 0 || id[i] > r->experts) // the number of experts itself marks a finished row
+            rc = EM_OUT_OF_RANGE;
+        else
+            count[id[i]]++;
         if (!r->pad) put_int(r->row_idx, i, 0, -1);
     }
-    // stable by expert: rows with a smaller index of their own first; expert id = experts marks finished rows, they come last
-    for (int64_t e = r->first; rc == EM_OK && e <= r->last; e++) {
-        if (e == r->last && r->last != r->experts) break;
-        for (int64_t i = 0, in = 0; i < n && count[e]; i++)
-            if (get_int(r->expert, i / k, i % k) == e) place(r, i, slot++, e == r->experts ? r->capacity : in++, e);
+    for (int64_t e = 0; e < r->experts; e++) start[e + 1] = start[e] + count[e];
+    for (int64_t i = 0; i < n && rc == EM_OK; i++) sorted[start[id[i]]++] = i; // stable; start[e] is now the end of e
+    int64_t last = r->last == r->experts ? r->experts + 1 : r->last;           // finished rows lie behind all experts
+    for (int64_t e = r->first; rc == EM_OK && e < last; e++) {
+        for (int64_t in = 0; in < count[e]; in++)
+            place(r, sorted[start[e] - count[e] + in], slot++, e == r->experts ? r->capacity : in, e);
     }
     if (rc == EM_OK) write_counts(r, count);
     free(count);

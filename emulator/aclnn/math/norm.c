@@ -37,6 +37,20 @@ static void round_to(int dtype, float *x, int64_t n) {
         for (int64_t i = 0; i < n; i++) x[i] = em_from_f16(em_to_f16(x[i]));
 }
 
+static float element(const struct em_view *v, int64_t i) {
+    float f = 0;
+    int64_t at[EM_RANK];
+    em_unravel(i, v->rank, v->dim, at);
+    em_load_f32(v->dtype, v->p + em_offset(v, at) * (int64_t)em_dtype_size(v->dtype), 1, &f, 1);
+    return f;
+}
+
+static void set_element(const struct em_view *v, int64_t i, float f) {
+    int64_t at[EM_RANK];
+    em_unravel(i, v->rank, v->dim, at);
+    em_store_f32(v->dtype, v->p + em_offset(v, at) * (int64_t)em_dtype_size(v->dtype), 1, &f, 1);
+}
+
 int em_rms_norm(const struct em_rms_norm *m) {
     int axis = m->x1->rank - m->gamma->rank;
     int64_t n = em_count(m->gamma), rows = 1;
@@ -58,24 +72,10 @@ int em_rms_norm(const struct em_rms_norm *m) {
         float rstd = 1.0f / sqrtf(em_dot(&m->order, x, x, n) / (float)n + (float)m->eps);
         for (int64_t i = 0; i < n; i++) x[i] = x[i] * rstd * g[i];
         store_tail(m->y, axis, r, x, n);
-        if (m->rstd) store_tail(m->rstd, axis, r, &rstd, 1);
+        if (m->rstd) set_element(m->rstd, r, rstd);
     }
     free(x);
     return EM_OK;
-}
-
-static float element(const struct em_view *v, int64_t i) {
-    float f = 0;
-    int64_t at[EM_RANK];
-    em_unravel(i, v->rank, v->dim, at);
-    em_load_f32(v->dtype, v->p + em_offset(v, at) * (int64_t)em_dtype_size(v->dtype), 1, &f, 1);
-    return f;
-}
-
-static void set_element(const struct em_view *v, int64_t i, float f) {
-    int64_t at[EM_RANK];
-    em_unravel(i, v->rank, v->dim, at);
-    em_store_f32(v->dtype, v->p + em_offset(v, at) * (int64_t)em_dtype_size(v->dtype), 1, &f, 1);
 }
 
 int em_norm(const struct em_norm *m) {

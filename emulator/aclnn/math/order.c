@@ -10,25 +10,12 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
-struct em_sign em_sign(const char *op) {
-    struct em_sign s = {.h = 0x74616c6c79u};
-    for (; *op; op++) s.h = mix(s.h ^ (uint8_t)*op);
-    return s;
-}
-
-void em_sign_add(struct em_sign *s, int64_t number) { s->h = mix(s->h ^ (uint64_t)number); }
-
-void em_sign_list(struct em_sign *s, const int64_t *number, size_t n) {
-    em_sign_add(s, (int64_t)n);
-    for (size_t i = 0; i < n; i++) em_sign_add(s, number[i]);
-}
-
-struct em_order em_order(struct em_sign s, uint64_t seed, bool perturb) {
+struct em_order em_order(uint64_t seed) {
     struct em_order o = {0};
     for (int i = 0; i < EM_LANES; i++) o.lane[i] = (uint8_t)i;
-    if (!perturb) return o;
+    if (!seed) return o;
     static const int16_t chunks[8] = {32, 64, 96, 128, 160, 192, 256, 384};
-    uint64_t r = mix(s.h ^ mix(seed));
+    uint64_t r = mix(seed);
     o.chunk = chunks[r & 7];
     o.backwards = r >> 3 & 1;
     o.turn = r >> 8 & 0xff;

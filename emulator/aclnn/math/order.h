@@ -19,16 +19,8 @@ struct em_order {
     uint8_t lane[EM_LANES];  // the order in which partial sums are added
 };
 
-// A signature under way: start with the operator's name, then every number that its tiling may depend on.
-struct em_sign {
-    uint64_t h;
-};
-struct em_sign em_sign(const char *op);
-void em_sign_add(struct em_sign *s, int64_t number);
-void em_sign_list(struct em_sign *s, const int64_t *number, size_t n);
-
-// `perturb` off gives the canonical order whatever the signature.
-struct em_order em_order(struct em_sign s, uint64_t seed, bool perturb);
+// `seed` 0 gives the canonical order; any other number an order of its own (the runtime hashes the signature into it).
+struct em_order em_order(uint64_t seed);
 
 // Adds the lanes of one accumulator in the order's order.
 float em_sum_lanes(const struct em_order *o, const float *lane);

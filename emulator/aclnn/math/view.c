@@ -107,10 +107,10 @@ int64_t em_offset(const struct em_view *v, const int64_t *at) {
         for (int i = 0; i < v->rank; i++) off += at[i] * v->stride[i];
         return off;
     }
-    int64_t rows = (v->dim[v->rank - 2] + 15) / 16, c0 = 32 / (int64_t)em_dtype_size(v->dtype);
-    int64_t cols = (v->dim[v->rank - 1] + c0 - 1) / c0, r = at[v->rank - 2], c = at[v->rank - 1];
+    int row = v->nz_turned ? v->rank - 1 : v->rank - 2, col = v->nz_turned ? v->rank - 2 : v->rank - 1;
+    int64_t c0 = 32 / (int64_t)em_dtype_size(v->dtype), rows = (v->dim[row] + 15) / 16, cols = (v->dim[col] + c0 - 1) / c0;
     for (int i = 0; i + 2 < v->rank; i++) off = off * v->dim[i] + at[i];
-    return ((off * cols + c / c0) * rows * 16 + r) * c0 + c % c0;
+    return ((off * cols + at[col] / c0) * rows * 16 + at[row]) * c0 + at[col] % c0;
 }
 
 void em_unravel(int64_t i, int rank, const int64_t *dim, int64_t *at) {

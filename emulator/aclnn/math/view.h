@@ -2,7 +2,7 @@
 //
 // A view is the logical shape, the strides in elements and a pointer that the processor can read; who made the tensor and
 // where it lies is not known here. A FRACTAL_NZ tensor has the flag `nz` and no usable strides: its logical element
-// (r, c) of the last two dimensions lies at block (c / c0, r / 16), and em_at() knows.
+// (r, c) of the last two dimensions lies in block (c / c0, r / 16), and em_offset() knows.
 #ifndef EMULATOR_ACLNN_MATH_VIEW_H
 #define EMULATOR_ACLNN_MATH_VIEW_H
 
@@ -33,6 +33,7 @@ struct em_view {
     int dtype;
     int rank;
     bool nz;     // FRACTAL_NZ storage of the last two dimensions
+    bool nz_turned; // what is stored that way is the transposed matrix
     bool absent; // an optional argument that was not given
     int64_t dim[EM_RANK];
     int64_t stride[EM_RANK];
