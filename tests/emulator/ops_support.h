@@ -54,14 +54,14 @@ void t_near(const struct tensor *got, int64_t i, double want, double slack);
 
 extern aclrtStream ops_stream;
 // Phase 2 and a synchronisation; the code of whichever fails.
-int ops_finish(const char *name, aclnnStatus phase1, aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream), uint64_t ws,
-               aclOpExecutor *executor);
+// ops_ws and ops_executor are what phase 1 just left.
+int ops_finish(const char *name, aclnnStatus phase1, aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream));
 int ops_refused(const char *name, aclnnStatus phase1, int code);
 extern uint64_t ops_ws;
 extern aclOpExecutor *ops_executor;
 
 #define RUN_CODE(op, ...)                                                                                              \
-    ops_finish(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), op, ops_ws, ops_executor)
+    ops_finish(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), op)
 #define RUN(op, ...) assert_int_equal(RUN_CODE(op, __VA_ARGS__), 0)
 // Phase 1 must answer with this code.
 #define REFUSE(code, op, ...) assert_true(ops_refused(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), code))

@@ -216,7 +216,7 @@ static void refused(void **state) {
     REFUSE(161002, aclnnBatchMatMul, a->acl, b->acl, out->acl, 0);
     RUN(aclnnMm, a->acl, f->acl, fo->acl, 0); // FP16 with FP32 is promoted
     ops_end();
-    ops_begin("910A,cann=8.1");
+    ops_begin("910A,cann=9.1");
     a = t_random(ACL_FLOAT, 1, DIMS(2, 16)), b = t_random(ACL_FLOAT, 1, DIMS(16, 3)), out = t_filled(ACL_FLOAT, 0, DIMS(2, 3));
     REFUSE(161002, aclnnMm, a->acl, b->acl, out->acl, 0);
     REFUSE(161002, aclnnMm, a->acl, b->acl, out->acl, 3);
