@@ -295,6 +295,45 @@ static void listed(void **state) {
     ops_end();
 }
 
+// Drafts in a tree: each row sees the past and its own ancestors.
+static bool sees_ancestors(const struct problem *p, int64_t b, int64_t i, int64_t pos, const void *ctx) {
+    int64_t past = p->kv_len[b] - p->q_len[b];
+    static const int parent[5] = {-1, 0, 0, 1, 2};
+    (void)ctx;
+    if (pos < past) return true;
+    for (int at = (int)i; at >= 0; at = parent[at])
+        if (at == pos - past) return true;
+    return false;
+}
+
+static void trees(void **state) {
+    (void)state;
+    ops_begin("910B3,cann=9.1");
+    struct problem p = problem(ACL_BF16, 2, 5, 40, 4, 2, 64);
+    p.q_len[1] = 3, p.kv_len[1] = 20;
+    const int64_t q_sum[2] = {5, 8}, kv_sum[2] = {40, 60};
+    struct tensor *q = t_filled(p.type, 0, DIMS(8, 4, 64)), *k = t_filled(p.type, 0, DIMS(60, 2, 64)), *v = t_filled(p.type, 0, DIMS(60, 2, 64)), *m = t_filled(ACL_INT8, 0, DIMS(25 + 9));
+    for (int i = 0; i < 8; i++) memcpy(q->v + i * 256, p.q + i * 256, 256 * sizeof *p.q); // the second sequence follows the five rows
+    for (int i = 0; i < 60; i++) memcpy(k->v + i * 128, p.k + i * 128, 128 * sizeof *p.k), memcpy(v->v + i * 128, p.v + i * 128, 128 * sizeof *p.v);
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < p.q_len[b]; i++)
+            for (int j = 0; j < p.q_len[b]; j++) m->v[b * 25 + i * p.q_len[b] + j] = !sees_ancestors(&p, b, i, p.kv_len[b] - p.q_len[b] + j, NULL);
+    t_write(q), t_write(k), t_write(v), t_write(m);
+    struct call c = call(&p, "TND", q, k, v);
+    c.q_lens = t_ints(2, q_sum), c.kv_lens = t_ints(2, kv_sum), c.mask = m, c.sparse = 9, c.out = t_filled(p.type, 0, DIMS(8, 4, 64));
+    RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
+    t_read(c.out);
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t i = 0; i < p.q_len[b]; i++)
+            for (int64_t h = 0; h < 4; h++) {
+                double want[64], l;
+                row_of(&p, b, i, h, sees_ancestors, NULL, NULL, want, &l);
+                for (int e = 0; e < 64; e++) t_near(c.out, ((b * 5 + i) * 4 + h) * 64 + e, want[e], 2e-6);
+            }
+    close_call(&c), drop(&p);
+    ops_end();
+}
+
 static void prompt(void **state) {
     (void)state;
     ops_begin("310P3,cann=9.1");
@@ -409,6 +448,8 @@ static void refused(void **state) {
         REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w));
         w = c, w.table = table, w.block = 64;
         REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w)); // no lengths
+        w.kv_lens = three, w.block = 128;
+        REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w)); // (2, 64, 2, 64) is no cache of two heads by 128 rows
     }
     BAD(561002, q_lens, long1);
     {
@@ -449,7 +490,7 @@ static void refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense),  cmocka_unit_test(shifted), cmocka_unit_test(ragged), cmocka_unit_test(decode_paged),
-        cmocka_unit_test(listed), cmocka_unit_test(prompt),  cmocka_unit_test(traps),  cmocka_unit_test(refused),
+        cmocka_unit_test(listed), cmocka_unit_test(trees), cmocka_unit_test(prompt),  cmocka_unit_test(traps),  cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

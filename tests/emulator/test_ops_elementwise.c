@@ -216,23 +216,25 @@ static void two_operands(void **state) {
 }
 
 static void cast_and_copy(void **state) {
+    enum { N = 16 };
     (void)state;
-    static const double v[10] = {0, -0.75, 2.5, 300.7, -300.2, 1e5, -1e5, 65504, 65520, 3e-8};
+    static const double v[N] = {0,     -0.75,       2.5,             300.7,      -300.2,          1e5,          -1e5,         65504,
+                                65520, 3e-8, 1 + 0x1p-11, 1 + 3 * 0x1p-11, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 5 * 0x1p-25, 3 * 0x1p-25}; // ties, too
     static const aclDataType all[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_UINT8, ACL_INT32, ACL_INT64, ACL_BOOL};
     ops_begin("910B3,cann=9.1");
     for (int t = 0; t < 8; t++) {
-        struct tensor *x = t_given(ACL_FLOAT, v, DIMS(10)), *y = t_filled(all[t], 0, DIMS(10));
+        struct tensor *x = t_given(ACL_FLOAT, v, DIMS(N)), *y = t_filled(all[t], 0, DIMS(N));
         RUN(aclnnCast, x->acl, all[t], y->acl);
         t_read(y);
-        for (int i = 0; i < 10; i++) {
+        for (int i = 0; i < N; i++) {
             double w = x->v[i], low = all[t] == ACL_INT8 ? -128 : all[t] == ACL_UINT8 ? 0 : -2e9, high = all[t] == ACL_INT8 ? 127 : all[t] == ACL_UINT8 ? 255 : 2e9;
             double want = t < 3 ? t_round(all[t], w) : all[t] == ACL_BOOL ? w != 0 : fmin(fmax(trunc(w), low), high);
             if (y->v[i] != want) fail_msg("cast %g to type %d: %g, not %g", w, (int)all[t], y->v[i], want);
         }
-        struct tensor *back = t_filled(ACL_FLOAT, 0, DIMS(10));
+        struct tensor *back = t_filled(ACL_FLOAT, 0, DIMS(N));
         RUN(aclnnCast, y->acl, ACL_FLOAT, back->acl);
         t_read(back);
-        for (int i = 0; i < 10; i++) assert_true(back->v[i] == y->v[i]);
+        for (int i = 0; i < N; i++) assert_true(back->v[i] == y->v[i]);
         REFUSE(161002, aclnnCast, x->acl, all[(t + 1) % 8], y->acl);
     }
     // transposing, converting, broadcasting copies

@@ -104,6 +104,7 @@ static void sorting(void **state) {
                       *kv = t_filled(types[t], 0, DIMS(3, 7)), *ki = t_filled(ACL_INT64, 0, DIMS(3, 7)), *m = t_filled(ACL_INT32, 0, DIMS(3)), *m1 = t_filled(ACL_INT64, 0, DIMS(1, 50)),
                       *mv = t_filled(types[t], 0, DIMS(3, 1)), *mi = t_filled(ACL_INT64, 0, DIMS(3, 1));
         for (int k = 0; k < 20; k++) x->v[k * 7 % 50] = 0.5; // ties
+        x->v[30] = x->v[20] = x->v[40] = 1, x->v[70] = x->v[90] = 1;
         t_write(x);
         for (int down = 0; down < 2; down++) {
             RUN(aclnnSort, x->acl, true, -1, down, v->acl, i->acl);
@@ -124,6 +125,7 @@ static void sorting(void **state) {
         RUN(aclnnArgMax, x->acl, 0, true, m1->acl);
         t_read(m), t_read(mv), t_read(mi), t_read(m1);
         for (int k = 0; k < 3; k++) assert_true(m->v[k] == ki->v[k * 7] && mi->v[k] == m->v[k] && mv->v[k] == kv->v[k * 7]);
+        assert_true(m->v[0] == 20 && m->v[1] == 20); // the first of equals
         for (int k = 0; k < 50; k++)
             for (int r = 0; r < 3; r++) assert_true(x->v[r * 50 + k] <= x->v[(int)m1->v[k] * 50 + k]);
         REFUSE(161002, aclnnTopk, x->acl, 7, 1, true, false, kv->acl, ki->acl);

@@ -18,7 +18,7 @@ struct em_order em_order(uint64_t seed) {
     uint64_t r = mix(seed);
     o.chunk = chunks[r & 7];
     o.backwards = r >> 3 & 1;
-    o.turn = r >> 8 & 0xff;
+    o.turn = r >> 24;
     for (int i = EM_LANES - 1; i > 0; i--) {
         r = mix(r);
         int j = (int)(r % (uint64_t)(i + 1));
@@ -73,24 +73,19 @@ void em_dot_rows(const struct em_order *o, const struct em_dots *d) {
     }
 }
 
-float em_dot(const struct em_order *o, const float *x, const float *y, int64_t n) {
-    float r;
-    em_dot_rows(o, &(struct em_dots){.a = x, .b = y, .c = &r, .m = 1, .n = n});
-    return r;
-}
-
-float em_sum(const struct em_order *o, const float *x, int64_t n) {
+// Terms x[i], or x[i] * y[i]. A perturbed order takes them one after another on one running sum, from anywhere, in either direction: on many lanes a sum rounds so well that orders would hardly differ in a number that is rounded once more.
+static float plain_sum(const struct em_order *o, const float *x, const float *y, int64_t n) {
     float sum[EM_LANES] = {0};
-    int64_t from, len;
-    for (struct walk w = walk(o, n); next(o, &w, &from, &len);) {
-        float part[EM_LANES] = {0};
-        int64_t i = 0;
-        for (; i + EM_LANES <= len; i += EM_LANES)
-            for (int l = 0; l < EM_LANES; l++) part[l] += x[from + i + l];
-        for (int l = 0; i + l < len; l++) part[l] += x[from + i + l];
-        for (int l = 0; l < EM_LANES; l++) sum[l] += part[l];
+    int64_t lanes = o->chunk ? 1 : EM_LANES, start = n ? (int64_t)(o->turn % (uint64_t)n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = start + i < n ? start + i : start + i - n;
+        if (o->backwards) at = n - 1 - at;
+        sum[i % lanes] += y ? x[at] * y[at] : x[at];
     }
     return em_sum_lanes(o, sum);
 }
+
+float em_dot(const struct em_order *o, const float *x, const float *y, int64_t n) { return plain_sum(o, x, y, n); }
+float em_sum(const struct em_order *o, const float *x, int64_t n) { return plain_sum(o, x, NULL, n); }
 
 void em_axpy(float *y, float f, const float *x, int64_t n) { em_lanes()->axpy(y, f, x, n); }
