@@ -13,17 +13,15 @@
 enum { EM_LANES = 32 };
 
 struct em_order {
-    int64_t chunk;           // terms that are summed on their own before they are added; 0: all
-    uint64_t turn;           // which chunk comes first (modulo their number)
-    bool backwards;          // the chunks in descending order
-    uint8_t lane[EM_LANES];  // the order in which partial sums are added
+    int64_t chunk;  // terms that are summed on their own before they are added; 0: all, in the canonical order
+    uint64_t turn;  // where the sum starts
+    bool backwards; // what lies before the start comes first
+    uint8_t tree;   // how the running sums are joined, 0 to 15
 };
 
 // `seed` 0 gives the canonical order; any other number an order of its own (the runtime hashes the signature into it).
 struct em_order em_order(uint64_t seed);
 
-// Adds the lanes of one accumulator in the order's order.
-float em_sum_lanes(const struct em_order *o, const float *lane);
 // Sum of x[i] * y[i], and of x[i]; F32 throughout, no fused multiply-add, the same bits on every processor.
 float em_dot(const struct em_order *o, const float *x, const float *y, int64_t n);
 float em_sum(const struct em_order *o, const float *x, int64_t n);
