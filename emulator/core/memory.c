@@ -224,7 +224,8 @@ static int take(void **out, size_t size, uint32_t policy, const char *call) {
         return emu_fail(EMU_RULE_bad_param, "policy 0x%x is not one of them", policy);
     if ((code = inject_alloc(call))) return code;
     device_memory *m = memory_of(c->device);
-    uint64_t charge = emu_memory_charge(size), span = align(align(size, 32) + emu()->chip->malloc_extra, 64),
+    uint64_t charge = emu_memory_charge(size),
+             span = align(align(size, 32) + emu()->chip->malloc_extra, emu()->config.lenient ? 512 : 64),
              pages = align(span, PAGE);
     if (emu()->device[c->device].used + charge > emu_memory_total()) return refuse(c->device, size, charge);
     if (m->next + pages + PAGE > m->base + m->size)
