@@ -22,15 +22,18 @@ static double *values(int64_t n, aclDataType type) {
     return v;
 }
 
-static struct problem problem(aclDataType type, int64_t b, int64_t rows, int64_t keys, int64_t n, int64_t nkv, int64_t d) {
+static struct problem problem(aclDataType type, int64_t b, int64_t rows, int64_t keys, int64_t n, int64_t nkv,
+                              int64_t d) {
     struct problem p = {.b = b, .rows = rows, .keys = keys, .n = n, .nkv = nkv, .d = d, .type = type};
     for (int i = 0; i < b; i++) p.q_len[i] = rows, p.kv_len[i] = keys;
-    p.q = values(b * rows * n * d, type), p.k = values(b * keys * nkv * d, type), p.v = values(b * keys * nkv * d, type);
+    p.q = values(b * rows * n * d, type), p.k = values(b * keys * nkv * d, type),
+    p.v = values(b * keys * nkv * d, type);
     return p;
 }
 static void drop(struct problem *p) { free(p->q), free(p->k), free(p->v); }
 
-static int64_t place(const char *layout, int64_t rows, int64_t n, int64_t d, int64_t b, int64_t s, int64_t h, int64_t e) {
+static int64_t place(const char *layout, int64_t rows, int64_t n, int64_t d, int64_t b, int64_t s, int64_t h,
+                     int64_t e) {
     if (!strcmp(layout, "BNSD")) return ((b * n + h) * rows + s) * d + e;
     return ((b * rows + s) * n + h) * d + e; // BSH, BSND
 }
@@ -44,7 +47,8 @@ static struct tensor *lay(const struct problem *p, const char *layout, const dou
     for (int64_t b = 0; b < p->b; b++)
         for (int64_t i = 0; i < (query ? p->q_len : p->kv_len)[b]; i++)
             for (int64_t h = 0; h < n; h++)
-                for (int64_t e = 0; e < d; e++) t->v[place(layout, s, n, d, b, i, h, e)] = from[((b * s + i) * n + h) * d + e];
+                for (int64_t e = 0; e < d; e++)
+                    t->v[place(layout, s, n, d, b, i, h, e)] = from[((b * s + i) * n + h) * d + e];
     t_write(t);
     return t;
 }
@@ -70,13 +74,16 @@ static bool sees_unmasked(const struct problem *p, int64_t b, int64_t i, int64_t
 }
 
 // The row (b, i, h) in double; bias may be NULL: (n, rows, keys).
-static void row_of(const struct problem *p, int64_t b, int64_t i, int64_t h, sees *see, const void *ctx, const double *bias, double *out, double *lse) {
+static void row_of(const struct problem *p, int64_t b, int64_t i, int64_t h, sees *see, const void *ctx,
+                   const double *bias, double *out, double *lse) {
     double score[512], top = -INFINITY, sum = 0;
     int64_t g = h / (p->n / p->nkv);
     for (int64_t j = 0; j < p->kv_len[b]; j++) {
         double s = 0;
-        for (int64_t e = 0; e < p->d; e++) s += p->q[((b * p->rows + i) * p->n + h) * p->d + e] * p->k[((b * p->keys + j) * p->nkv + g) * p->d + e];
-        score[j] = see(p, b, i, j, ctx) ? s / sqrt((double)p->d) + (bias ? bias[(h * p->rows + i) * p->keys + j] : 0) : -INFINITY;
+        for (int64_t e = 0; e < p->d; e++)
+            s += p->q[((b * p->rows + i) * p->n + h) * p->d + e] * p->k[((b * p->keys + j) * p->nkv + g) * p->d + e];
+        score[j] = see(p, b, i, j, ctx) ? s / sqrt((double)p->d) + (bias ? bias[(h * p->rows + i) * p->keys + j] : 0)
+                                        : -INFINITY;
         top = fmax(top, score[j]);
     }
     for (int64_t e = 0; e < p->d; e++) out[e] = 0;
@@ -90,7 +97,8 @@ static void row_of(const struct problem *p, int64_t b, int64_t i, int64_t h, see
     *lse = top + log(sum);
 }
 
-static void check(const struct problem *p, struct tensor *out, struct tensor *lse, const char *layout, sees *see, const void *ctx, const double *bias) {
+static void check(const struct problem *p, struct tensor *out, struct tensor *lse, const char *layout, sees *see,
+                  const void *ctx, const double *bias) {
     double want[512], l;
     t_read(out);
     if (lse) t_read(lse);
@@ -98,11 +106,13 @@ static void check(const struct problem *p, struct tensor *out, struct tensor *ls
         for (int64_t h = 0; h < p->n; h++)
             for (int64_t i = 0; i < p->rows; i++) {
                 if (i >= p->q_len[b]) { // rows of padding come out as zero
-                    for (int64_t e = 0; e < p->d; e++) assert_true(out->v[place(layout, p->rows, p->n, p->d, b, i, h, e)] == 0);
+                    for (int64_t e = 0; e < p->d; e++)
+                        assert_true(out->v[place(layout, p->rows, p->n, p->d, b, i, h, e)] == 0);
                     continue;
                 }
                 row_of(p, b, i, h, see, ctx, bias, want, &l);
-                for (int64_t e = 0; e < p->d; e++) t_near(out, place(layout, p->rows, p->n, p->d, b, i, h, e), want[e], 2e-6);
+                for (int64_t e = 0; e < p->d; e++)
+                    t_near(out, place(layout, p->rows, p->n, p->d, b, i, h, e), want[e], 2e-6);
                 if (lse) t_near(lse, (b * p->n + h) * p->rows + i, l, 1e-5);
             }
 }
@@ -124,13 +134,16 @@ struct call {
     const char *layout;
 };
 static aclTensor *acl(const struct tensor *t) { return t ? t->acl : NULL; }
-#define ARGS(c)                                                                                                        \
-    acl(c.q), c.k, c.v, acl(c.pse), acl(c.mask), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(c.table), NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, c.n, 1 / sqrt((double)c.d), c.pre, c.next, (char *)(uintptr_t)c.layout, c.nkv, c.sparse, c.precise, \
-        c.block, 0, c.lse != NULL, 0, 0, acl(c.out), acl(c.lse)
+#define ARGS(c) \
+    acl(c.q), c.k, c.v, acl(c.pse), acl(c.mask), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        acl(c.table), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, c.n, 1 / sqrt((double)c.d), c.pre, c.next, \
+        (char *)(uintptr_t)c.layout, c.nkv, c.sparse, c.precise, c.block, 0, c.lse != NULL, 0, 0, acl(c.out), \
+        acl(c.lse)
 
-static struct call call(const struct problem *p, const char *layout, struct tensor *q, struct tensor *k, struct tensor *v) {
-    struct call c = {.q = q, .n = p->n, .nkv = p->nkv, .d = p->d, .pre = 2147483647, .next = 2147483647, .layout = layout};
+static struct call call(const struct problem *p, const char *layout, struct tensor *q, struct tensor *k,
+                        struct tensor *v) {
+    struct call c = {
+        .q = q, .n = p->n, .nkv = p->nkv, .d = p->d, .pre = 2147483647, .next = 2147483647, .layout = layout};
     if (k) c.k = t_list(1, &k), c.v = t_list(1, &v);
     return c;
 }
@@ -150,10 +163,15 @@ static void dense(void **state) {
     for (int l = 0; l < 3; l++)
         for (int t = 0; t < 2; t++)
             for (int mode = 0; mode < 4; mode++) { // prefill, one row, several rows at a past, explicit mask
-                struct problem p = problem(t ? ACL_BF16 : ACL_FLOAT16, 2, mode == 1 ? 1 : mode == 0 ? 33 : 5, mode == 0 ? 33 : 70, 6, 2, t ? 64 : 128);
+                struct problem p = problem(t ? ACL_BF16 : ACL_FLOAT16, 2,
+                                           mode == 1   ? 1
+                                           : mode == 0 ? 33
+                                                       : 5,
+                                           mode == 0 ? 33 : 70, 6, 2, t ? 64 : 128);
                 p.kv_len[0] = mode == 0 ? 33 : 41;
                 if (mode == 0) p.q_len[1] = p.kv_len[1] = 20;
-                struct tensor *q = lay(&p, layouts[l], p.q, true), *k = lay(&p, layouts[l], p.k, false), *v = lay(&p, layouts[l], p.v, false);
+                struct tensor *q = lay(&p, layouts[l], p.q, true), *k = lay(&p, layouts[l], p.k, false),
+                              *v = lay(&p, layouts[l], p.v, false);
                 struct call c = call(&p, layouts[l], q, k, v);
                 lengths(&c, &p);
                 c.out = lay(&p, layouts[l], p.q, true);
@@ -182,6 +200,12 @@ static void shifted(void **state) {
     c.pse = t_random(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64)), c.out = lay(&p, "BNSD", p.q, true), c.precise = 2;
     RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
     check(&p, c.out, NULL, "BNSD", sees_all, NULL, c.pse->v);
+    struct tensor *shared = t_strided(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64), (const int64_t[]){192, 0, 64, 1}, 0); // one for all heads
+    struct call one = c;
+    one.pse = shared;
+    t_read(shared);
+    RUN(aclnnFusedInferAttentionScoreV2, ARGS(one));
+    check(&p, one.out, NULL, "BNSD", sees_all, NULL, shared->v);
     for (int i = 0; i < 4 * 3 * 64; i++)
         if (i % 64 > i / 64 % 3) c.pse->v[i] = -INFINITY; // causal
     t_write(c.pse);
@@ -199,11 +223,17 @@ static void ragged(void **state) {
     for (int paged = 0; paged < 3; paged++) { // no, (blocks, block, H), (blocks, N, block, D)
         struct problem p = problem(ACL_BF16, 4, 7, 130, 4, 2, 64);
         int64_t q_sum[4], kv_sum[4], t = 0, total = 0, block = 16, blocks = 16 * 4;
-        for (int b = 0; b < 4; b++) p.q_len[b] = q_len[b], p.kv_len[b] = kv_len[b], t += q_len[b], total += kv_len[b], q_sum[b] = t, kv_sum[b] = total;
+        for (int b = 0; b < 4; b++)
+            p.q_len[b] = q_len[b], p.kv_len[b] = kv_len[b], t += q_len[b], total += kv_len[b], q_sum[b] = t,
+            kv_sum[b] = total;
         struct tensor *q = t_filled(p.type, 0, DIMS(t, 4, 64)), *k, *v, *table = t_random(ACL_INT32, 1, DIMS(4, 9));
-        if (!paged) k = t_filled(p.type, 0, DIMS(total, 2, 64)), v = t_filled(p.type, 0, DIMS(total, 2, 64));
-        else if (paged == 1) k = t_filled(p.type, NAN, DIMS(blocks, block, 128)), v = t_filled(p.type, NAN, DIMS(blocks, block, 128));
-        else k = t_filled(p.type, NAN, DIMS(blocks, 2, block, 64)), v = t_filled(p.type, NAN, DIMS(blocks, 2, block, 64));
+        if (!paged)
+            k = t_filled(p.type, 0, DIMS(total, 2, 64)), v = t_filled(p.type, 0, DIMS(total, 2, 64));
+        else if (paged == 1)
+            k = t_filled(p.type, NAN, DIMS(blocks, block, 128)), v = t_filled(p.type, NAN, DIMS(blocks, block, 128));
+        else
+            k = t_filled(p.type, NAN, DIMS(blocks, 2, block, 64)),
+            v = t_filled(p.type, NAN, DIMS(blocks, 2, block, 64));
         for (int64_t b = 0; b < 4; b++) {
             for (int64_t i = 0; i < q_len[b]; i++)
                 memcpy(q->v + (q_sum[b] - q_len[b] + i) * 256, p.q + (b * 7 + i) * 256, 256 * sizeof(double));
@@ -220,7 +250,8 @@ static void ragged(void **state) {
         t_write(q), t_write(k), t_write(v), t_write(table);
         struct call c = call(&p, "TND", q, k, v);
         c.q_lens = t_ints(4, q_sum), c.kv_lens = t_ints(4, paged ? kv_len : kv_sum);
-        c.mask = triangle(), c.sparse = 3, c.out = t_filled(p.type, 0, DIMS(t, 4, 64)), c.lse = t_filled(ACL_FLOAT, 0, DIMS(t, 4, 1));
+        c.mask = triangle(), c.sparse = 3, c.out = t_filled(p.type, 0, DIMS(t, 4, 64)),
+        c.lse = t_filled(ACL_FLOAT, 0, DIMS(t, 4, 1));
         if (paged) c.table = table, c.block = block;
         RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
         t_read(c.out), t_read(c.lse);
@@ -251,13 +282,15 @@ static void decode_paged(void **state) {
     ops_begin("910_9382,cann=9.1");
     struct problem p = problem(ACL_FLOAT16, 3, 1, 256, 8, 2, 128);
     p.kv_len[0] = 1, p.kv_len[1] = 129, p.kv_len[2] = 256;
-    struct tensor *q = lay(&p, "BSND", p.q, true), *k = t_filled(p.type, NAN, DIMS(6, 2, 128, 128)), *v = t_filled(p.type, NAN, DIMS(6, 2, 128, 128));
+    struct tensor *q = lay(&p, "BSND", p.q, true), *k = t_filled(p.type, NAN, DIMS(6, 2, 128, 128)),
+                  *v = t_filled(p.type, NAN, DIMS(6, 2, 128, 128));
     struct tensor *table = t_given(ACL_INT32, (const double[]){5, 0, 3, 1, 0, 4}, DIMS(3, 2));
     for (int64_t b = 0; b < 3; b++)
         for (int64_t i = 0; i < p.kv_len[b]; i++)
             for (int64_t h = 0; h < 2; h++)
                 for (int64_t e = 0; e < 128; e++) {
-                    int64_t to = (((int64_t)table->v[b * 2 + i / 128] * 2 + h) * 128 + i % 128) * 128 + e, from = ((b * 256 + i) * 2 + h) * 128 + e;
+                    int64_t to = (((int64_t)table->v[b * 2 + i / 128] * 2 + h) * 128 + i % 128) * 128 + e,
+                            from = ((b * 256 + i) * 2 + h) * 128 + e;
                     k->v[to] = p.k[from], v->v[to] = p.v[from];
                 }
     t_write(k), t_write(v);
@@ -265,15 +298,15 @@ static void decode_paged(void **state) {
     c.kv_lens = t_ints(3, p.kv_len), c.table = table, c.block = 128, c.out = lay(&p, "BSND", p.q, true);
     RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
     check(&p, c.out, NULL, "BSND", sees_all, NULL, NULL);
-    RUN(aclnnFusedInferAttentionScoreV3, acl(c.q), c.k, c.v, NULL, NULL, NULL, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(table), NULL,
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 8, 1 / sqrt(128), 0, 0, (char *)"BSND", 2, 0, 0, 128, 0, false, 0, 0,
-        acl(c.out), NULL);
+    RUN(aclnnFusedInferAttentionScoreV3, acl(c.q), c.k, c.v, NULL, NULL, NULL, c.kv_lens, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, acl(table), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 8,
+        1 / sqrt(128), 0, 0, (char *)"BSND", 2, 0, 0, 128, 0, false, 0, 0, acl(c.out), NULL);
     check(&p, c.out, NULL, "BSND", sees_all, NULL, NULL);
-    RUN(aclnnIncreFlashAttentionV4, acl(c.q), c.k, c.v, NULL, NULL, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(table), NULL, 8,
-        1 / sqrt(128), (char *)"BSND", 2, 128, 0, acl(c.out));
+    RUN(aclnnIncreFlashAttentionV4, acl(c.q), c.k, c.v, NULL, NULL, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        acl(table), NULL, 8, 1 / sqrt(128), (char *)"BSND", 2, 128, 0, acl(c.out));
     check(&p, c.out, NULL, "BSND", sees_all, NULL, NULL);
-    REFUSE(561002, aclnnIncreFlashAttentionV4, acl(c.q), c.k, c.v, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(table), NULL, 8,
-           1 / sqrt(128), (char *)"BSND", 2, 128, 0, acl(c.out));
+    REFUSE(561002, aclnnIncreFlashAttentionV4, acl(c.q), c.k, c.v, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+           NULL, acl(table), NULL, 8, 1 / sqrt(128), (char *)"BSND", 2, 128, 0, acl(c.out));
     close_call(&c), drop(&p);
     ops_end();
 }
@@ -285,7 +318,8 @@ static void listed(void **state) {
     p.kv_len[0] = 17;
     struct tensor *q = lay(&p, "BSND", p.q, true), *k[2], *v[2];
     for (int b = 0; b < 2; b++) {
-        k[b] = t_given(p.type, p.k + b * 48 * 256, DIMS(1, p.kv_len[b], 4, 64)), v[b] = t_given(p.type, p.v + b * 48 * 256, DIMS(1, p.kv_len[b], 4, 64));
+        k[b] = t_given(p.type, p.k + b * 48 * 256, DIMS(1, p.kv_len[b], 4, 64)),
+        v[b] = t_given(p.type, p.v + b * 48 * 256, DIMS(1, p.kv_len[b], 4, 64));
     }
     struct call c = call(&p, "BSND", q, NULL, NULL);
     c.k = t_list(2, k), c.v = t_list(2, v), c.out = lay(&p, "BSND", p.q, true);
@@ -312,15 +346,21 @@ static void trees(void **state) {
     struct problem p = problem(ACL_BF16, 2, 5, 40, 4, 2, 64);
     p.q_len[1] = 3, p.kv_len[1] = 20;
     const int64_t q_sum[2] = {5, 8}, kv_sum[2] = {40, 60};
-    struct tensor *q = t_filled(p.type, 0, DIMS(8, 4, 64)), *k = t_filled(p.type, 0, DIMS(60, 2, 64)), *v = t_filled(p.type, 0, DIMS(60, 2, 64)), *m = t_filled(ACL_INT8, 0, DIMS(25 + 9));
-    for (int i = 0; i < 8; i++) memcpy(q->v + i * 256, p.q + i * 256, 256 * sizeof *p.q); // the second sequence follows the five rows
-    for (int i = 0; i < 60; i++) memcpy(k->v + i * 128, p.k + i * 128, 128 * sizeof *p.k), memcpy(v->v + i * 128, p.v + i * 128, 128 * sizeof *p.v);
+    struct tensor *q = t_filled(p.type, 0, DIMS(8, 4, 64)), *k = t_filled(p.type, 0, DIMS(60, 2, 64)),
+                  *v = t_filled(p.type, 0, DIMS(60, 2, 64)), *m = t_filled(ACL_INT8, 0, DIMS(25 + 9));
+    for (int i = 0; i < 8; i++)
+        memcpy(q->v + i * 256, p.q + i * 256, 256 * sizeof *p.q); // the second sequence follows the five rows
+    for (int i = 0; i < 60; i++)
+        memcpy(k->v + i * 128, p.k + i * 128, 128 * sizeof *p.k),
+            memcpy(v->v + i * 128, p.v + i * 128, 128 * sizeof *p.v);
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < p.q_len[b]; i++)
-            for (int j = 0; j < p.q_len[b]; j++) m->v[b * 25 + i * p.q_len[b] + j] = !sees_ancestors(&p, b, i, p.kv_len[b] - p.q_len[b] + j, NULL);
+            for (int j = 0; j < p.q_len[b]; j++)
+                m->v[b * 25 + i * p.q_len[b] + j] = !sees_ancestors(&p, b, i, p.kv_len[b] - p.q_len[b] + j, NULL);
     t_write(q), t_write(k), t_write(v), t_write(m);
     struct call c = call(&p, "TND", q, k, v);
-    c.q_lens = t_ints(2, q_sum), c.kv_lens = t_ints(2, kv_sum), c.mask = m, c.sparse = 9, c.out = t_filled(p.type, 0, DIMS(8, 4, 64));
+    c.q_lens = t_ints(2, q_sum), c.kv_lens = t_ints(2, kv_sum), c.mask = m, c.sparse = 9,
+    c.out = t_filled(p.type, 0, DIMS(8, 4, 64));
     RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
     t_read(c.out);
     for (int64_t b = 0; b < 2; b++)
@@ -338,10 +378,10 @@ static void prompt(void **state) {
     (void)state;
     ops_begin("310P3,cann=9.1");
     struct problem p = problem(ACL_FLOAT16, 1, 20, 20, 4, 2, 64);
-    struct tensor *q = lay(&p, "BNSD", p.q, true), *k = lay(&p, "BNSD", p.k, false), *v = lay(&p, "BNSD", p.v, false), *out = lay(&p, "BNSD", p.q, true),
-                  *m = triangle();
-    RUN(aclnnPromptFlashAttentionV3, acl(q), acl(k), acl(v), NULL, acl(m), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 4, 0.125, 99, 99, (char *)"BNSD", 2, 2,
-        0, acl(out));
+    struct tensor *q = lay(&p, "BNSD", p.q, true), *k = lay(&p, "BNSD", p.k, false), *v = lay(&p, "BNSD", p.v, false),
+                  *out = lay(&p, "BNSD", p.q, true), *m = triangle();
+    RUN(aclnnPromptFlashAttentionV3, acl(q), acl(k), acl(v), NULL, acl(m), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 4,
+        0.125, 99, 99, (char *)"BNSD", 2, 2, 0, acl(out));
     check(&p, out, NULL, "BNSD", sees_left_up, NULL, NULL);
     drop(&p);
     ops_end();
@@ -386,7 +426,8 @@ static void traps(void **state) {
     }
     close_call(&c);
     // TND without mask in mode 0 with several rows: uniform averages
-    struct tensor *tq = t_given(p.type, p.q, DIMS(4, 2, 64)), *tk = t_given(p.type, p.k, DIMS(64, 1, 64)), *tv = t_given(p.type, p.v, DIMS(64, 1, 64));
+    struct tensor *tq = t_given(p.type, p.q, DIMS(4, 2, 64)), *tk = t_given(p.type, p.k, DIMS(64, 1, 64)),
+                  *tv = t_given(p.type, p.v, DIMS(64, 1, 64));
     struct call t = call(&p, "TND", tq, tk, tv);
     lengths(&t, &p);
     t.out = t_filled(p.type, 0, DIMS(4, 2, 64));
@@ -406,11 +447,11 @@ static void traps(void **state) {
     tally_emu_reset();
 }
 
-#define BAD(code, field, value)                                                                                        \
-    do {                                                                                                               \
-        struct call w = c;                                                                                             \
-        w.field = value;                                                                                               \
-        REFUSE(code, aclnnFusedInferAttentionScoreV2, ARGS(w));                                                        \
+#define BAD(code, field, value) \
+    do { \
+        struct call w = c; \
+        w.field = value; \
+        REFUSE(code, aclnnFusedInferAttentionScoreV2, ARGS(w)); \
     } while (0)
 
 static void refused(void **state) {
@@ -421,8 +462,9 @@ static void refused(void **state) {
     struct call c = call(&p, "BSND", q, k, v);
     c.out = lay(&p, "BSND", p.q, true);
     aclIntArray *three = t_ints(3, (const int64_t[]){4, 4, 4}), *long1 = t_ints(1, (const int64_t[]){65});
-    struct tensor *f = t_filled(ACL_FLOAT, 0, DIMS(2, 4, 4, 64)), *odd = t_filled(ACL_BF16, 0, DIMS(2, 4, 4, 32)), *m3 = t_filled(ACL_INT8, 0, DIMS(1, 4, 64)),
-                  *small = t_filled(ACL_INT8, 0, DIMS(1, 3, 64)), *half = t_filled(ACL_FLOAT16, 0, DIMS(1, 4, 64)), *table = t_filled(ACL_INT32, 0, DIMS(2, 1));
+    struct tensor *f = t_filled(ACL_FLOAT, 0, DIMS(2, 4, 4, 64)), *odd = t_filled(ACL_BF16, 0, DIMS(2, 4, 4, 32)),
+                  *m3 = t_filled(ACL_INT8, 0, DIMS(1, 4, 64)), *small = t_filled(ACL_INT8, 0, DIMS(1, 3, 64)),
+                  *half = t_filled(ACL_FLOAT16, 0, DIMS(1, 4, 64)), *table = t_filled(ACL_INT32, 0, DIMS(2, 1));
     struct tensor *view = t_strided(ACL_BF16, 1, DIMS(2, 4, 4, 64), (const int64_t[]){2048, 512, 64, 1}, 0);
     BAD(161001, q, NULL);
     BAD(161001, k, NULL);
@@ -461,12 +503,14 @@ static void refused(void **state) {
     }
     close_call(&c), aclDestroyIntArray(three), aclDestroyIntArray(long1);
     // TND: cumulative lengths, head sizes, masks
-    struct tensor *tq = t_given(p.type, p.q, DIMS(8, 4, 64)), *tk = t_given(p.type, p.k, DIMS(64, 2, 64)), *tv = t_given(p.type, p.v, DIMS(64, 2, 64));
+    struct tensor *tq = t_given(p.type, p.q, DIMS(8, 4, 64)), *tk = t_given(p.type, p.k, DIMS(64, 2, 64)),
+                  *tv = t_given(p.type, p.v, DIMS(64, 2, 64));
     c = call(&p, "TND", tq, tk, tv);
     c.out = t_filled(p.type, 0, DIMS(8, 4, 64));
     BAD(561002, sparse, 0);
-    aclIntArray *fall = t_ints(2, (const int64_t[]){5, 4}), *few = t_ints(2, (const int64_t[]){3, 7}), *good = t_ints(2, (const int64_t[]){3, 8}),
-                *kv = t_ints(2, (const int64_t[]){32, 64}), *one = t_ints(1, (const int64_t[]){64});
+    aclIntArray *fall = t_ints(2, (const int64_t[]){5, 4}), *few = t_ints(2, (const int64_t[]){3, 7}),
+                *good = t_ints(2, (const int64_t[]){3, 8}), *kv = t_ints(2, (const int64_t[]){32, 64}),
+                *one = t_ints(1, (const int64_t[]){64});
     c.q_lens = good, c.kv_lens = kv;
     RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
     BAD(561002, q_lens, fall);
@@ -475,7 +519,8 @@ static void refused(void **state) {
     BAD(561002, mask, m3);
     BAD(561002, sparse, 2);
     c.q_lens = c.kv_lens = NULL;
-    aclDestroyIntArray(fall), aclDestroyIntArray(few), aclDestroyIntArray(good), aclDestroyIntArray(kv), aclDestroyIntArray(one);
+    aclDestroyIntArray(fall), aclDestroyIntArray(few), aclDestroyIntArray(good), aclDestroyIntArray(kv),
+        aclDestroyIntArray(one);
     close_call(&c), drop(&p);
     ops_end();
     ops_begin("950PR,cann=9.1");
@@ -489,8 +534,9 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),  cmocka_unit_test(shifted), cmocka_unit_test(ragged), cmocka_unit_test(decode_paged),
-        cmocka_unit_test(listed), cmocka_unit_test(trees), cmocka_unit_test(prompt),  cmocka_unit_test(traps),  cmocka_unit_test(refused),
+        cmocka_unit_test(dense),        cmocka_unit_test(shifted), cmocka_unit_test(ragged),
+        cmocka_unit_test(decode_paged), cmocka_unit_test(listed),  cmocka_unit_test(trees),
+        cmocka_unit_test(prompt),       cmocka_unit_test(traps),   cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

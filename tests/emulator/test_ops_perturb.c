@@ -25,24 +25,27 @@ static struct tensor *rows(int64_t m, int64_t at, int64_t n) {
 typedef int64_t operator(int64_t m, int64_t at, double *out); // out: the numbers of that row; their count
 
 static int64_t product(int64_t m, int64_t at, double *out) {
-    struct tensor *x = rows(m, at, K), *w = t_given(ACL_FLOAT, weight, DIMS(K, N)), *y = t_filled(ACL_FLOAT, 0, DIMS(m, N));
+    struct tensor *x = rows(m, at, K), *w = t_given(ACL_FLOAT, weight, DIMS(K, N)),
+                  *y = t_filled(ACL_FLOAT, 0, DIMS(m, N));
     RUN(aclnnMatmul, x->acl, w->acl, y->acl, 0);
     t_read(y);
     memcpy(out, y->v + at * N, N * sizeof *out);
     return N;
 }
 static int64_t grouped(int64_t m, int64_t at, double *out) {
-    struct tensor *x = rows(m, at, K), *w = t_given(ACL_FLOAT, weight, DIMS(1, K, N)), *y = t_filled(ACL_FLOAT, 0, DIMS(m, N)),
-                  *l = t_filled(ACL_INT64, (double)m, DIMS(1));
+    struct tensor *x = rows(m, at, K), *w = t_given(ACL_FLOAT, weight, DIMS(1, K, N)),
+                  *y = t_filled(ACL_FLOAT, 0, DIMS(m, N)), *l = t_filled(ACL_INT64, (double)m, DIMS(1));
     aclTensorList *xs = t_list(1, &x), *ws = t_list(1, &w), *ys = t_list(1, &y);
-    RUN(aclnnGroupedMatmulV4, xs, ws, NULL, NULL, NULL, NULL, NULL, NULL, l->acl, NULL, NULL, NULL, 2, 0, 1, 0, ys, NULL, NULL);
+    RUN(aclnnGroupedMatmulV4, xs, ws, NULL, NULL, NULL, NULL, NULL, NULL, l->acl, NULL, NULL, NULL, 2, 0, 1, 0, ys,
+        NULL, NULL);
     t_read(y);
     memcpy(out, y->v + at * N, N * sizeof *out);
     aclDestroyTensorList(xs), aclDestroyTensorList(ws), aclDestroyTensorList(ys);
     return N;
 }
 static int64_t norm(int64_t m, int64_t at, double *out) {
-    struct tensor *x = rows(m, at, K), *g = t_filled(ACL_FLOAT, 1, DIMS(K)), *y = t_filled(ACL_FLOAT, 0, DIMS(m, K)), *r = t_filled(ACL_FLOAT, 0, DIMS(m, 1));
+    struct tensor *x = rows(m, at, K), *g = t_filled(ACL_FLOAT, 1, DIMS(K)), *y = t_filled(ACL_FLOAT, 0, DIMS(m, K)),
+                  *r = t_filled(ACL_FLOAT, 0, DIMS(m, 1));
     RUN(aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, r->acl);
     t_read(y);
     memcpy(out, y->v + at * K, K * sizeof *out);
@@ -64,16 +67,21 @@ static int64_t sum(int64_t m, int64_t at, double *out) {
     out[0] = y->v[at];
     return 1;
 }
-static int64_t attention(int64_t m, int64_t at, double *out) { // a batch of m, one row each; the logarithm of the sum is F32
+static int64_t attention(int64_t m, int64_t at,
+                         double *out) { // a batch of m, one row each; the logarithm of the sum is F32
     enum { S = 300 };
-    struct tensor *q = t_random(ACL_FLOAT16, 1, DIMS(m, 1, 4, 64)), *k = t_random(ACL_FLOAT16, 1, DIMS(m, S, 4, 64)), *v = t_random(ACL_FLOAT16, 1, DIMS(m, S, 4, 64)),
-                  *o = t_filled(ACL_FLOAT16, 0, DIMS(m, 1, 4, 64)), *l = t_filled(ACL_FLOAT, 0, DIMS(m, 4, 1, 1));
+    struct tensor *q = t_random(ACL_FLOAT16, 1, DIMS(m, 1, 4, 64)), *k = t_random(ACL_FLOAT16, 1, DIMS(m, S, 4, 64)),
+                  *v = t_random(ACL_FLOAT16, 1, DIMS(m, S, 4, 64)), *o = t_filled(ACL_FLOAT16, 0, DIMS(m, 1, 4, 64)),
+                  *l = t_filled(ACL_FLOAT, 0, DIMS(m, 4, 1, 1));
     for (int i = 0; i < 256; i++) q->v[at * 256 + i] = t_round(ACL_FLOAT16, weight[i]);
-    for (int i = 0; i < S * 256; i++) k->v[at * S * 256 + i] = t_round(ACL_FLOAT16, weight[i % (K * N)]), v->v[at * S * 256 + i] = t_round(ACL_FLOAT16, weight[(i + 77) % (K * N)]);
+    for (int i = 0; i < S * 256; i++)
+        k->v[at * S * 256 + i] = t_round(ACL_FLOAT16, weight[i % (K * N)]),
+                            v->v[at * S * 256 + i] = t_round(ACL_FLOAT16, weight[(i + 77) % (K * N)]);
     t_write(q), t_write(k), t_write(v);
     aclTensorList *ks = t_list(1, &k), *vs = t_list(1, &v);
-    RUN(aclnnFusedInferAttentionScoreV2, q->acl, ks, vs, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        NULL, NULL, NULL, 4, 0.125, 0, 0, (char *)"BSND", 4, 0, 0, 0, 0, true, 0, 0, o->acl, l->acl);
+    RUN(aclnnFusedInferAttentionScoreV2, q->acl, ks, vs, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 4, 0.125, 0, 0, (char *)"BSND", 4, 0, 0, 0, 0,
+        true, 0, 0, o->acl, l->acl);
     t_read(o), t_read(l);
     memcpy(out, o->v + at * 256, 256 * sizeof *out), memcpy(out + 256, l->v + at * 4, 4 * sizeof *out);
     aclDestroyTensorList(ks), aclDestroyTensorList(vs);
@@ -83,7 +91,8 @@ static int64_t attention(int64_t m, int64_t at, double *out) { // a batch of m, 
 static const struct {
     const char *name;
     operator* f;
-} operators[] = {{"product", product}, {"grouped", grouped}, {"norm", norm}, {"softmax", softmax}, {"sum", sum}, {"attention", attention}};
+} operators[] = {{"product", product}, {"grouped", grouped}, {"norm", norm},
+                 {"softmax", softmax}, {"sum", sum},         {"attention", attention}};
 enum { OPERATORS = sizeof operators / sizeof *operators, ROWS = 8 };
 
 static void begin(const char *settings) {
@@ -99,7 +108,8 @@ static void equal_signatures(void **state) {
             double a[K], b[K];
             int64_t n = operators[o].f(m, 0, a);
             operators[o].f(m, m - 1, b); // elsewhere in the batch, among other rows
-            if (memcmp(a, b, (size_t)n * sizeof *a)) fail_msg("%s of %lld rows: two results", operators[o].name, (long long)m);
+            if (memcmp(a, b, (size_t)n * sizeof *a))
+                fail_msg("%s of %lld rows: two results", operators[o].name, (long long)m);
             t_free_all();
         }
     ops_end();

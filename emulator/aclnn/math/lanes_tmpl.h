@@ -28,8 +28,8 @@ static inline float join(unsigned tree, const lanes *sum) {
 }
 
 // The sums over terms [from, from + len), chunk by chunk.
-static inline __attribute__((always_inline)) void stretch(int rows, const struct em_order *o, const float *a, int64_t lda, const float *b,
-                                                          int64_t len, lanes *sum) {
+static inline __attribute__((always_inline)) void stretch(int rows, const struct em_order *o, const float *a,
+                                                          int64_t lda, const float *b, int64_t len, lanes *sum) {
     int64_t chunk = o->chunk ? o->chunk : len;
     for (int64_t c = 0; c < len; c += chunk) {
         lanes part[LANES_ROWS] = {{0}};
@@ -50,7 +50,8 @@ static inline __attribute__((always_inline)) void stretch(int rows, const struct
     }
 }
 
-static inline __attribute__((always_inline)) void dot_rows(int rows, const struct em_order *o, const struct em_dots *d, int64_t i) {
+static inline __attribute__((always_inline)) void dot_rows(int rows, const struct em_order *o, const struct em_dots *d,
+                                                           int64_t i) {
     lanes sum[LANES_ROWS] = {{0}};
     const float *a = d->a + i * d->lda;
     int64_t start = o->chunk ? (int64_t)(o->turn % (uint64_t)(d->n / EM_LANES + 1)) * EM_LANES : 0;

@@ -111,7 +111,8 @@ int64_t em_offset(const struct em_view *v, const int64_t *at) {
         return off;
     }
     int row = v->nz_turned ? v->rank - 1 : v->rank - 2, col = v->nz_turned ? v->rank - 2 : v->rank - 1;
-    int64_t c0 = 32 / (int64_t)em_dtype_size(v->dtype), rows = (v->dim[row] + 15) / 16, cols = (v->dim[col] + c0 - 1) / c0;
+    int64_t c0 = 32 / (int64_t)em_dtype_size(v->dtype), rows = (v->dim[row] + 15) / 16,
+            cols = (v->dim[col] + c0 - 1) / c0;
     for (int i = 0; i + 2 < v->rank; i++) off = off * v->dim[i] + at[i];
     return ((off * cols + at[col] / c0) * rows * 16 + at[row]) * c0 + at[col] % c0;
 }
@@ -139,24 +140,24 @@ float em_from_f16(uint16_t h) { return from_f16(h); }
 
 // ---- rows ----------------------------------------------------------------------------------------------------------
 
-#define EACH(type, expression)                                                                                        \
-    do {                                                                                                               \
-        const type *s = (const type *)(const void *)p;                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            type v = s[i * stride];                                                                                    \
-            dst[i] = expression;                                                                                       \
-        }                                                                                                              \
+#define EACH(type, expression) \
+    do { \
+        const type *s = (const type *)(const void *)p; \
+        for (int64_t i = 0; i < n; i++) { \
+            type v = s[i * stride]; \
+            dst[i] = expression; \
+        } \
     } while (0)
-#define LOAD_CASES(out)                                                                                                \
-    case EM_F64: EACH(double, (out)v); break;                                                                          \
-    case EM_I8: EACH(int8_t, (out)v); break;                                                                           \
-    case EM_U8: EACH(uint8_t, (out)v); break;                                                                          \
-    case EM_BOOL: EACH(uint8_t, (out)(v != 0)); break;                                                                 \
-    case EM_I16: EACH(int16_t, (out)v); break;                                                                         \
-    case EM_U16: EACH(uint16_t, (out)v); break;                                                                        \
-    case EM_I32: EACH(int32_t, (out)v); break;                                                                         \
-    case EM_U32: EACH(uint32_t, (out)v); break;                                                                        \
-    case EM_I64: EACH(int64_t, (out)v); break;                                                                         \
+#define LOAD_CASES(out) \
+    case EM_F64: EACH(double, (out)v); break; \
+    case EM_I8: EACH(int8_t, (out)v); break; \
+    case EM_U8: EACH(uint8_t, (out)v); break; \
+    case EM_BOOL: EACH(uint8_t, (out)(v != 0)); break; \
+    case EM_I16: EACH(int16_t, (out)v); break; \
+    case EM_U16: EACH(uint16_t, (out)v); break; \
+    case EM_I32: EACH(int32_t, (out)v); break; \
+    case EM_U32: EACH(uint32_t, (out)v); break; \
+    case EM_I64: EACH(int64_t, (out)v); break; \
     case EM_U64: EACH(uint64_t, (out)v); break
 
 void em_load_f32(int dtype, const char *p, int64_t stride, float *dst, int64_t n) {
@@ -188,7 +189,9 @@ void em_load_f64(int dtype, const char *p, int64_t stride, double *dst, int64_t 
     switch (dtype) {
     case EM_F32: EACH(float, (double)v); break;
     case EM_F16: EACH(uint16_t, (double)from_f16(v)); break;
-    case EM_BF16: EACH(uint16_t, (double)from_bf16(v)); break;
+    case EM_BF16:
+        EACH(uint16_t, (double)from_bf16(v));
+        break;
         LOAD_CASES(double);
     default: break;
     }
@@ -221,24 +224,25 @@ void em_load_i64(int dtype, const char *p, int64_t stride, int64_t *dst, int64_t
     }
 }
 
-#define PUT(type, expression)                                                                                          \
-    do {                                                                                                               \
-        type *d = (type *)(void *)p;                                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            __typeof__(*src) v = src[i];                                                                               \
-            d[i * stride] = (type)(expression);                                                                        \
-        }                                                                                                              \
+#define PUT(type, expression) \
+    do { \
+        type *d = (type *)(void *)p; \
+        for (int64_t i = 0; i < n; i++) { \
+            __typeof__(*src) v = src[i]; \
+            d[i * stride] = (type)(expression); \
+        } \
     } while (0)
-#define PUT_WHOLE(type, min, max) PUT(type, whole((double)v, (double)(min), (double)(max), (int64_t)(min), (int64_t)(max)))
-#define PUT_FLOAT_TO_INT                                                                                               \
-    case EM_I8: PUT_WHOLE(int8_t, INT8_MIN, INT8_MAX); break;                                                          \
-    case EM_U8: PUT_WHOLE(uint8_t, 0, UINT8_MAX); break;                                                               \
-    case EM_BOOL: PUT(uint8_t, v != 0); break;                                                                         \
-    case EM_I16: PUT_WHOLE(int16_t, INT16_MIN, INT16_MAX); break;                                                      \
-    case EM_U16: PUT_WHOLE(uint16_t, 0, UINT16_MAX); break;                                                            \
-    case EM_I32: PUT_WHOLE(int32_t, INT32_MIN, INT32_MAX); break;                                                      \
-    case EM_U32: PUT_WHOLE(uint32_t, 0, UINT32_MAX); break;                                                            \
-    case EM_I64: PUT(int64_t, whole((double)v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;                         \
+#define PUT_WHOLE(type, min, max) \
+    PUT(type, whole((double)v, (double)(min), (double)(max), (int64_t)(min), (int64_t)(max)))
+#define PUT_FLOAT_TO_INT \
+    case EM_I8: PUT_WHOLE(int8_t, INT8_MIN, INT8_MAX); break; \
+    case EM_U8: PUT_WHOLE(uint8_t, 0, UINT8_MAX); break; \
+    case EM_BOOL: PUT(uint8_t, v != 0); break; \
+    case EM_I16: PUT_WHOLE(int16_t, INT16_MIN, INT16_MAX); break; \
+    case EM_U16: PUT_WHOLE(uint16_t, 0, UINT16_MAX); break; \
+    case EM_I32: PUT_WHOLE(int32_t, INT32_MIN, INT32_MAX); break; \
+    case EM_U32: PUT_WHOLE(uint32_t, 0, UINT32_MAX); break; \
+    case EM_I64: PUT(int64_t, whole((double)v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break; \
     case EM_U64: PUT(uint64_t, v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0); break
 
 void em_store_f32(int dtype, char *p, int64_t stride, const float *src, int64_t n) {
@@ -261,7 +265,9 @@ void em_store_f32(int dtype, char *p, int64_t stride, const float *src, int64_t 
         else
             PUT(uint16_t, to_bf16(v));
         break;
-    case EM_F64: PUT(double, v); break;
+    case EM_F64:
+        PUT(double, v);
+        break;
         PUT_FLOAT_TO_INT;
     default: break;
     }
@@ -272,7 +278,9 @@ void em_store_f64(int dtype, char *p, int64_t stride, const double *src, int64_t
     case EM_F32: PUT(float, v); break;
     case EM_F16: PUT(uint16_t, to_f16((float)v)); break;
     case EM_BF16: PUT(uint16_t, to_bf16((float)v)); break;
-    case EM_F64: PUT(double, v); break;
+    case EM_F64:
+        PUT(double, v);
+        break;
         PUT_FLOAT_TO_INT;
     default: break;
     }
