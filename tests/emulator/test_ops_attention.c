@@ -200,7 +200,8 @@ static void shifted(void **state) {
     c.pse = t_random(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64)), c.out = lay(&p, "BNSD", p.q, true), c.precise = 2;
     RUN(aclnnFusedInferAttentionScoreV2, ARGS(c));
     check(&p, c.out, NULL, "BNSD", sees_all, NULL, c.pse->v);
-    struct tensor *shared = t_strided(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64), (const int64_t[]){192, 0, 64, 1}, 0); // one for all heads
+    struct tensor *shared =
+        t_strided(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64), (const int64_t[]){192, 0, 64, 1}, 0); // one for all heads
     struct call one = c;
     one.pse = shared;
     t_read(shared);

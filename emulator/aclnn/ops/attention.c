@@ -327,8 +327,8 @@ static aclnnStatus attention(const request *r, WS) {
     emu_op_same_dtype(&op, "value", v, "query", q);
     emu_op_same_dtype(&op, "attentionOut", out, "query", q);
     const emu_view *dense[] = {q, k, v, mask, table, qr, kr, out, lse};
-    static const char *const names[] = {"query",      "key",       "value",   "pseShift",     "attenMask",
-                                        "blockTable", "queryRope", "keyRope", "attentionOut", "softmaxLse"};
+    static const char *const names[] = {"query",     "key",     "value",        "attenMask", "blockTable",
+                                        "queryRope", "keyRope", "attentionOut", "softmaxLse"};
     for (size_t i = 0; i < sizeof dense / sizeof *dense; i++) emu_op_contiguous(&op, names[i], dense[i]);
     t.list = nk > 1;
     check_attributes(&op, &t, r);
