@@ -42,7 +42,8 @@ struct emu_launch {
     emu_body *body;
     void *workspace;
     uint64_t workspace_size;
-    uint64_t addresses[]; // [n_tensors] of the first byte of storage
+    bool private_workspace; // the program's overlaps a tensor, and strict=off lets that pass
+    uint64_t addresses[];   // [n_tensors] of the first byte of storage
 };
 
 const char *emu_launch_name(const emu_launch *l);

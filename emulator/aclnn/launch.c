@@ -169,9 +169,12 @@ int emu_launch_run(emu_launch *l, int device) {
     int n[EMU_MAX_SLOTS];
     int code =
         tensors ? reach_tensors(l, device, tensors) : emu_fail(EMU_RULE_out_of_memory, "no memory to run %s", b->name);
-    unsigned char *workspace = NULL;
-    if (!code && l->workspace_size &&
-        !(code = reach(l, device, "the workspace", (uint64_t)(uintptr_t)l->workspace, l->workspace_size))) {
+    unsigned char *workspace = NULL, *own = NULL;
+    if (!code && l->private_workspace) {
+        own = malloc(l->workspace_size);
+        if (!own) code = emu_fail(EMU_RULE_out_of_memory, "no memory to run %s", b->name);
+    } else if (!code && l->workspace_size &&
+               !(code = reach(l, device, "the workspace", (uint64_t)(uintptr_t)l->workspace, l->workspace_size))) {
         workspace = emu_reach((uint64_t)(uintptr_t)l->workspace);
         poison(workspace, l->workspace_size);
     }
@@ -185,7 +188,7 @@ int emu_launch_run(emu_launch *l, int device) {
                        .n_slots = b->n_slots,
                        .n_tensors = n,
                        .tensors = first,
-                       .workspace = workspace,
+                       .workspace = own ? own : workspace,
                        .workspace_size = l->workspace_size,
                        .perturb = perturbation(b),
                        .chip = emu()->chip,
@@ -193,6 +196,7 @@ int emu_launch_run(emu_launch *l, int device) {
         code = b->kernel(&run);
     }
     if (workspace) poison(workspace, l->workspace_size);
+    free(own);
     free(tensors);
     return code;
 }
