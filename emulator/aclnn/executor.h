@@ -14,6 +14,7 @@ typedef struct emu_slot {
     bool is_list;
     int first, n;    // of the body's tensors
     emu_view *views; // [n]
+    uint64_t dense;  // bit j: the kernel gets tensor j contiguous, by a copy (strict=off only)
 } emu_slot;
 
 typedef struct emu_body {
