@@ -228,6 +228,30 @@ static void test_views(void **state) {
     rig_end();
 }
 
+// What strict=off lets pass: strides, odd alignment, a workspace over an input; with the right results.
+static void test_lenient(void **state) {
+    (void)state;
+    phases p = begin("910B3,strict=off");
+    assert_int_equal((uintptr_t)p.a % 512, 0);
+    const int64_t dim[2] = {8, 4}, stride[2] = {8, 1}, small[1] = {1};
+    aclTensor *ta = aclCreateTensor(dim, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, small, 1, (char *)p.a + 4);
+    aclTensor *tb = aclCreateTensor(dim, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, small, 1, p.b);
+    aclTensor *to = aclCreateTensor(dim, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, small, 1, p.out);
+    OK(aclrtMemset(p.out, RIG_BYTES, 0, RIG_BYTES));
+    OK(tally_emu_probe_get_workspace_size(ta, tb, to, &p.size, &p.executor));
+    OK(tally_emu_probe(p.ws, p.size, p.executor, p.s));
+    OK(aclrtSynchronizeStream(p.s));
+    assert_true(rig_read(p.out, 8 * 3 + 2) == 10 + 1 + 8 * 3 + 2 && rig_read(p.out, 8 * 3 + 4) == 0);
+    OK(aclrtMemcpy(p.ws, 128, p.a, 128, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    OK(aclSetRawTensorAddr(tb, p.ws));
+    OK(tally_emu_probe_get_workspace_size(tb, tb, to, &p.size, &p.executor));
+    OK(tally_emu_probe(p.ws, p.size, p.executor, p.s));
+    OK(aclrtSynchronizeStream(p.s));
+    assert_int_equal(tally_emu_rule_count("workspace_overlap"), 1);
+    assert_true(rig_read(p.out, 8 * 3 + 2) == 2 * (4 * 3 + 2));
+    rig_end();
+}
+
 static void test_stream_of_another_context(void **state) {
     (void)state;
     phases p = begin("910B3");
@@ -260,12 +284,19 @@ static void test_determinism_late(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_program), cmocka_unit_test(test_inputs_read_late),
-        cmocka_unit_test(test_executor_once), cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_workspace),     cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_views),         cmocka_unit_test(test_stream_of_another_context),
-        cmocka_unit_test(test_dtype_of_chip), cmocka_unit_test(test_determinism_late),
+        cmocka_unit_test(test_right_program),
+        cmocka_unit_test(test_inputs_read_late),
+        cmocka_unit_test(test_executor_once),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_stream_of_another_context),
+        cmocka_unit_test(test_dtype_of_chip),
+        cmocka_unit_test(test_lenient),
+        cmocka_unit_test(test_determinism_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
