@@ -330,6 +330,61 @@ static void listed(void **state) {
     ops_end();
 }
 
+// The newer lists of arguments: a sink per head takes part in the sum alone; the rope part of q and k has a tensor of its own.
+static void newer(void **state) {
+    (void)state;
+    for (int v5 = 0; v5 < 2; v5++) {
+        ops_begin(v5 ? "950PR,cann=9.1" : "910B3,cann=9.1");
+        struct problem p = problem(ACL_BF16, 2, 3, 40, 4, 2, 64);
+        struct tensor *q = lay(&p, "BSND", p.q, true), *k = lay(&p, "BSND", p.k, false), *v = lay(&p, "BSND", p.v, false), *out = lay(&p, "BSND", p.q, true),
+                      *sink = t_random(ACL_BF16, 2, DIMS(4)), *lse = t_filled(ACL_FLOAT, 0, DIMS(2, 4, 3, 1)), *m = triangle();
+        struct call c = call(&p, "BSND", q, k, v);
+        lengths(&c, &p);
+        if (v5)
+            RUN(aclnnFusedInferAttentionScoreV5, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(sink), NULL, NULL, 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, 0,
+                acl(out), acl(lse));
+        else
+            RUN(aclnnFusedInferAttentionScoreV4, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(sink), 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, acl(out), acl(lse));
+        t_read(out), t_read(lse);
+        for (int64_t b = 0; b < 2; b++)
+            for (int64_t h = 0; h < 4; h++)
+                for (int64_t i = 0; i < 3; i++) {
+                    double want[64], l;
+                    row_of(&p, b, i, h, sees_past, NULL, NULL, want, &l);
+                    double share = exp(l) / (exp(l) + exp(sink->v[h]));
+                    for (int e = 0; e < 64; e++) t_near(out, place("BSND", 3, 4, 64, b, i, h, e), want[e] * share, 2e-6);
+                    t_near(lse, (b * 4 + h) * 3 + i, log(exp(l) + exp(sink->v[h])), 1e-5);
+                }
+        close_call(&c), drop(&p);
+        ops_end();
+    }
+    // V3: heads of 64 and a rope part of 16 are heads of 80
+    ops_begin("910B3,cann=9.1");
+    struct problem p = problem(ACL_BF16, 1, 4, 30, 2, 1, 80);
+    struct tensor *q = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64)), *qr = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 16)), *k = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 64)),
+                  *kr = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 16)), *v = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 64)), *out = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64));
+    for (int i = 0; i < 8 * 80; i++) *(i % 80 < 64 ? &q->v[i / 80 * 64 + i % 80] : &qr->v[i / 80 * 16 + i % 80 - 64]) = p.q[i];
+    for (int i = 0; i < 30 * 80; i++) {
+        if (i % 80 < 64) k->v[i / 80 * 64 + i % 80] = p.k[i], v->v[i / 80 * 64 + i % 80] = p.v[i];
+        else kr->v[i / 80 * 16 + i % 80 - 64] = p.k[i];
+    }
+    t_write(q), t_write(qr), t_write(k), t_write(kr), t_write(v);
+    aclTensorList *ks = t_list(1, &k), *vs = t_list(1, &v);
+    RUN(aclnnFusedInferAttentionScoreV3, acl(q), ks, vs, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, acl(qr), acl(kr), NULL, 2, 1 / sqrt(80), 0, 0, (char *)"BSND", 1, 0, 0, 0, 0, false, 0, 0, acl(out), NULL);
+    t_read(out);
+    for (int64_t h = 0; h < 2; h++)
+        for (int64_t i = 0; i < 4; i++) {
+            double want[80], l;
+            row_of(&p, 0, i, h, sees_all, NULL, NULL, want, &l);
+            for (int e = 0; e < 64; e++) t_near(out, place("BSND", 4, 2, 64, 0, i, h, e), want[e], 2e-6);
+        }
+    aclDestroyTensorList(ks), aclDestroyTensorList(vs), drop(&p);
+    ops_end();
+}
+
 // Drafts in a tree: each row sees the past and its own ancestors.
 static bool sees_ancestors(const struct problem *p, int64_t b, int64_t i, int64_t pos, const void *ctx) {
     int64_t past = p->kv_len[b] - p->q_len[b];
@@ -536,7 +591,7 @@ static void refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense),        cmocka_unit_test(shifted), cmocka_unit_test(ragged),
-        cmocka_unit_test(decode_paged), cmocka_unit_test(listed),  cmocka_unit_test(trees),
+        cmocka_unit_test(decode_paged), cmocka_unit_test(listed),  cmocka_unit_test(trees), cmocka_unit_test(newer),
         cmocka_unit_test(prompt),       cmocka_unit_test(traps),   cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

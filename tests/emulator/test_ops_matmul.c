@@ -71,6 +71,14 @@ static void strides_and_batches(void **state) {
     struct tensor *two = t_random(ACL_FLOAT16, 1, DIMS(32, 6)); // 3-D times 2-D
     RUN(aclnnMatmul, p->acl, two->acl, r->acl, 0);
     check(r, p, two, 1, 0, NULL);
+    struct tensor *mv = t_filled(ACL_FLOAT16, 0, DIMS(5)), *ma = t_turned(ACL_FLOAT16, 1, DIMS(5, 32)), *vec = t_random(ACL_FLOAT16, 1, DIMS(32));
+    RUN(aclnnMv, ma->acl, vec->acl, mv->acl, 1);
+    t_read(mv);
+    for (int i = 0; i < 5; i++) {
+        double sum = 0;
+        for (int l = 0; l < 32; l++) sum += ma->v[i * 32 + l] * vec->v[l];
+        t_near(mv, i, sum, 1e-4);
+    }
     struct tensor *v = t_random(ACL_FLOAT16, 1, DIMS(6)), *w = t_filled(ACL_FLOAT16, 0, DIMS(4, 3));
     RUN(aclnnMatmul, r->acl, v->acl, w->acl, 0);
     t_read(w), t_read(r);
@@ -166,6 +174,14 @@ static void nz_by_cast(void **state) {
     RUN(aclnnNpuFormatCast, w->acl, nz);
     RUN(aclnnMatmulWeightNz, a->acl, nz, out->acl, 0);
     check(out, a, w, 1, 0, NULL);
+    // and a batch of them
+    struct tensor *wb = t_random(ACL_BF16, 1, DIMS(2, k, n)), *rb = t_filled(ACL_BF16, 9, DIMS(2, 3, 3, 16, 16)), *ab = t_random(ACL_BF16, 1, DIMS(2, 4, k)),
+                  *ob = t_filled(ACL_BF16, 0, DIMS(2, 4, n));
+    aclTensor *nzb = aclCreateTensor(wb->dim, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, rb->dim, 5, rb->device);
+    RUN(aclnnNpuFormatCast, wb->acl, nzb);
+    RUN(aclnnBatchMatMulWeightNz, ab->acl, nzb, ob->acl, 0);
+    check(ob, ab, wb, 1, 0, NULL);
+    aclDestroyTensor(nzb);
     struct tensor *back = t_filled(ACL_BF16, 0, DIMS(k, n));
     RUN(aclnnNpuFormatCast, nz, back->acl);
     t_read(back);

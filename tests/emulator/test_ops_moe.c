@@ -341,6 +341,8 @@ static void grouped_forms(void **state) {
     aclIntArray *host = t_ints(3, (const int64_t[]){2, 3, 6});
     RUN(aclnnGroupedMatmulV2, xs, ws, NULL, NULL, NULL, NULL, NULL, host, 2, 0, os);
     check_grouped(out, x, w, NULL, count);
+    RUN(aclnnGroupedMatmul, xs, ws, NULL, NULL, NULL, NULL, NULL, host, 2, os);
+    check_grouped(out, x, w, NULL, count);
     aclDestroyIntArray(host);
     RUN(aclnnGroupedMatmulV4, GMM(xl, ws, NULL, NULL, 0, -1, 0, 0, ol));
     for (int g = 0; g < 3; g++) {

@@ -355,7 +355,7 @@ static aclnnStatus attention(const request *r, WS) {
     }
     sign(&op, &t, r);
     return emu_op_finish(
-        &op, &(emu_op_plan){.kernel = run_attention, .attrs = &t, .attrs_size = sizeof t, .workspace = MIB});
+        &op, &(emu_op_plan){.kernel = run_attention, .attrs = &t, .attrs_size = sizeof t, .workspace = 41 * MIB});
 }
 
 // ---- kernel ----------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ static aclnnStatus pair(const char *name, aclTensor *const qk[2], const aclTenso
     parse_mode(&op, mode, &attrs.mode);
     check_pair(&op, v, layout, attrs.mode);
     return emu_op_finish(
-        &op, &(emu_op_plan){.kernel = run_pair, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 64 * 1024});
+        &op, &(emu_op_plan){.kernel = run_pair, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 16 * MIB});
 }
 
 aclnnStatus aclnnApplyRotaryPosEmbV2GetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos,
