@@ -268,9 +268,9 @@ static int free_block(void *p, bool wait) {
     if (wait && (code = emu_wait_all(-1))) return code;
     const emu_task *user = emu_in_flight(b->start, b->start + b->size, EMU_READS | EMU_WRITES, false);
     if (user) {
-        code = emu_fail(EMU_RULE_free_in_flight,
-                        "block #%" PRIu64 " of %" PRIu64 " bytes (%s) is freed while %s may still use it", b->id,
-                        b->size, b->call, emu_task_text(user).text);
+        code = emu_hazard(EMU_RULE_free_in_flight,
+                          "block #%" PRIu64 " of %" PRIu64 " bytes (%s) is freed while %s may still use it", b->id,
+                          b->size, b->call, emu_task_text(user).text);
     }
     release_pages(memory_of(b->device), b);
     b->state = EMU_BLOCK_FREED;
@@ -451,8 +451,8 @@ static int unmap_memory(void *address) {
     }
     const emu_task *user = emu_in_flight(b->start, b->start + b->size, EMU_READS | EMU_WRITES, false);
     if (user)
-        code =
-            emu_fail(EMU_RULE_free_in_flight, "memory is unmapped while %s may still use it", emu_task_text(user).text);
+        code = emu_hazard(EMU_RULE_free_in_flight, "memory is unmapped while %s may still use it",
+                          emu_task_text(user).text);
     release_pages(memory_of(b->device), b);
     b->state = EMU_BLOCK_FREED;
     return code;
