@@ -194,7 +194,7 @@ static void dense(void **state) {
 static void shifted(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
-    struct problem p = problem(ACL_FLOAT16, 1, 3, 64, 4, 2, 64);
+    struct problem p = problem(ACL_FLOAT16, 2, 3, 64, 4, 2, 64);
     struct tensor *q = lay(&p, "BNSD", p.q, true), *k = lay(&p, "BNSD", p.k, false), *v = lay(&p, "BNSD", p.v, false);
     struct call c = call(&p, "BNSD", q, k, v);
     c.pse = t_random(ACL_FLOAT16, 3, DIMS(1, 4, 3, 64)), c.out = lay(&p, "BNSD", p.q, true), c.precise = 2;
@@ -336,17 +336,21 @@ static void newer(void **state) {
     for (int v5 = 0; v5 < 2; v5++) {
         ops_begin(v5 ? "950PR,cann=9.1" : "910B3,cann=9.1");
         struct problem p = problem(ACL_BF16, 2, 3, 40, 4, 2, 64);
-        struct tensor *q = lay(&p, "BSND", p.q, true), *k = lay(&p, "BSND", p.k, false), *v = lay(&p, "BSND", p.v, false), *out = lay(&p, "BSND", p.q, true),
-                      *sink = t_random(ACL_BF16, 2, DIMS(4)), *lse = t_filled(ACL_FLOAT, 0, DIMS(2, 4, 3, 1)), *m = triangle();
+        struct tensor *q = lay(&p, "BSND", p.q, true), *k = lay(&p, "BSND", p.k, false),
+                      *v = lay(&p, "BSND", p.v, false), *out = lay(&p, "BSND", p.q, true),
+                      *sink = t_random(ACL_BF16, 2, DIMS(4)), *lse = t_filled(ACL_FLOAT, 0, DIMS(2, 4, 3, 1)),
+                      *m = triangle();
         struct call c = call(&p, "BSND", q, k, v);
         lengths(&c, &p);
         if (v5)
-            RUN(aclnnFusedInferAttentionScoreV5, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(sink), NULL, NULL, 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, 0,
-                acl(out), acl(lse));
+            RUN(aclnnFusedInferAttentionScoreV5, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL,
+                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                NULL, acl(sink), NULL, NULL, 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, 0, acl(out),
+                acl(lse));
         else
-            RUN(aclnnFusedInferAttentionScoreV4, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(sink), 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, acl(out), acl(lse));
+            RUN(aclnnFusedInferAttentionScoreV4, acl(q), c.k, c.v, NULL, acl(m), c.q_lens, c.kv_lens, NULL, NULL, NULL,
+                NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                NULL, acl(sink), 4, 0.125, 0, 0, (char *)"BSND", 2, 3, 0, 0, 0, true, 0, 0, 0, acl(out), acl(lse));
         t_read(out), t_read(lse);
         for (int64_t b = 0; b < 2; b++)
             for (int64_t h = 0; h < 4; h++)
@@ -354,7 +358,8 @@ static void newer(void **state) {
                     double want[64], l;
                     row_of(&p, b, i, h, sees_past, NULL, NULL, want, &l);
                     double share = exp(l) / (exp(l) + exp(sink->v[h]));
-                    for (int e = 0; e < 64; e++) t_near(out, place("BSND", 3, 4, 64, b, i, h, e), want[e] * share, 2e-6);
+                    for (int e = 0; e < 64; e++)
+                        t_near(out, place("BSND", 3, 4, 64, b, i, h, e), want[e] * share, 2e-6);
                     t_near(lse, (b * 4 + h) * 3 + i, log(exp(l) + exp(sink->v[h])), 1e-5);
                 }
         close_call(&c), drop(&p);
@@ -362,18 +367,23 @@ static void newer(void **state) {
     }
     // V3: heads of 64 and a rope part of 16 are heads of 80
     ops_begin("910B3,cann=9.1");
-    struct problem p = problem(ACL_BF16, 1, 4, 30, 2, 1, 80);
-    struct tensor *q = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64)), *qr = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 16)), *k = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 64)),
-                  *kr = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 16)), *v = t_filled(ACL_BF16, 0, DIMS(1, 30, 1, 64)), *out = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64));
-    for (int i = 0; i < 8 * 80; i++) *(i % 80 < 64 ? &q->v[i / 80 * 64 + i % 80] : &qr->v[i / 80 * 16 + i % 80 - 64]) = p.q[i];
-    for (int i = 0; i < 30 * 80; i++) {
-        if (i % 80 < 64) k->v[i / 80 * 64 + i % 80] = p.k[i], v->v[i / 80 * 64 + i % 80] = p.v[i];
-        else kr->v[i / 80 * 16 + i % 80 - 64] = p.k[i];
+    struct problem p = problem(ACL_BF16, 1, 4, 30, 2, 2, 80);
+    struct tensor *q = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64)), *qr = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 16)),
+                  *k = t_filled(ACL_BF16, 0, DIMS(1, 30, 2, 64)), *kr = t_filled(ACL_BF16, 0, DIMS(1, 30, 2, 16)),
+                  *v = t_filled(ACL_BF16, 0, DIMS(1, 30, 2, 64)), *out = t_filled(ACL_BF16, 0, DIMS(1, 4, 2, 64));
+    for (int i = 0; i < 8 * 80; i++)
+        *(i % 80 < 64 ? &q->v[i / 80 * 64 + i % 80] : &qr->v[i / 80 * 16 + i % 80 - 64]) = p.q[i];
+    for (int i = 0; i < 60 * 80; i++) {
+        if (i % 80 < 64)
+            k->v[i / 80 * 64 + i % 80] = p.k[i], v->v[i / 80 * 64 + i % 80] = p.v[i];
+        else
+            kr->v[i / 80 * 16 + i % 80 - 64] = p.k[i];
     }
     t_write(q), t_write(qr), t_write(k), t_write(kr), t_write(v);
     aclTensorList *ks = t_list(1, &k), *vs = t_list(1, &v);
-    RUN(aclnnFusedInferAttentionScoreV3, acl(q), ks, vs, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        NULL, NULL, acl(qr), acl(kr), NULL, 2, 1 / sqrt(80), 0, 0, (char *)"BSND", 1, 0, 0, 0, 0, false, 0, 0, acl(out), NULL);
+    RUN(aclnnFusedInferAttentionScoreV3, acl(q), ks, vs, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, acl(qr), acl(kr), NULL, 2, 1 / sqrt(80), 0, 0,
+        (char *)"BSND", 2, 0, 0, 0, 0, false, 0, 0, acl(out), NULL);
     t_read(out);
     for (int64_t h = 0; h < 2; h++)
         for (int64_t i = 0; i < 4; i++) {
@@ -548,6 +558,11 @@ static void refused(void **state) {
         REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w)); // no lengths
         w.kv_lens = three, w.block = 128;
         REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w)); // (2, 64, 2, 64) is no cache of two heads by 128 rows
+        struct tensor *short_k = t_filled(ACL_BF16, 0, DIMS(2, 2, 64, 64)),
+                      *short_v = t_filled(ACL_BF16, 0, DIMS(2, 2, 64, 64));
+        w.k = t_list(1, &short_k), w.v = t_list(1, &short_v);
+        REFUSE(561002, aclnnFusedInferAttentionScoreV2, ARGS(w)); // nor is (2, 2, 64, 64)
+        aclDestroyTensorList(w.k), aclDestroyTensorList(w.v);
     }
     BAD(561002, q_lens, long1);
     {
@@ -590,9 +605,9 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),        cmocka_unit_test(shifted), cmocka_unit_test(ragged),
-        cmocka_unit_test(decode_paged), cmocka_unit_test(listed),  cmocka_unit_test(trees), cmocka_unit_test(newer),
-        cmocka_unit_test(prompt),       cmocka_unit_test(traps),   cmocka_unit_test(refused),
+        cmocka_unit_test(dense),  cmocka_unit_test(shifted), cmocka_unit_test(ragged), cmocka_unit_test(decode_paged),
+        cmocka_unit_test(listed), cmocka_unit_test(trees),   cmocka_unit_test(newer),  cmocka_unit_test(prompt),
+        cmocka_unit_test(traps),  cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

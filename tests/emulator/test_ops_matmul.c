@@ -71,7 +71,8 @@ static void strides_and_batches(void **state) {
     struct tensor *two = t_random(ACL_FLOAT16, 1, DIMS(32, 6)); // 3-D times 2-D
     RUN(aclnnMatmul, p->acl, two->acl, r->acl, 0);
     check(r, p, two, 1, 0, NULL);
-    struct tensor *mv = t_filled(ACL_FLOAT16, 0, DIMS(5)), *ma = t_turned(ACL_FLOAT16, 1, DIMS(5, 32)), *vec = t_random(ACL_FLOAT16, 1, DIMS(32));
+    struct tensor *mv = t_filled(ACL_FLOAT16, 0, DIMS(5)), *ma = t_turned(ACL_FLOAT16, 1, DIMS(5, 32)),
+                  *vec = t_random(ACL_FLOAT16, 1, DIMS(32));
     RUN(aclnnMv, ma->acl, vec->acl, mv->acl, 1);
     t_read(mv);
     for (int i = 0; i < 5; i++) {
@@ -175,8 +176,8 @@ static void nz_by_cast(void **state) {
     RUN(aclnnMatmulWeightNz, a->acl, nz, out->acl, 0);
     check(out, a, w, 1, 0, NULL);
     // and a batch of them
-    struct tensor *wb = t_random(ACL_BF16, 1, DIMS(2, k, n)), *rb = t_filled(ACL_BF16, 9, DIMS(2, 3, 3, 16, 16)), *ab = t_random(ACL_BF16, 1, DIMS(2, 4, k)),
-                  *ob = t_filled(ACL_BF16, 0, DIMS(2, 4, n));
+    struct tensor *wb = t_random(ACL_BF16, 1, DIMS(2, k, n)), *rb = t_filled(ACL_BF16, 9, DIMS(2, 3, 3, 16, 16)),
+                  *ab = t_random(ACL_BF16, 1, DIMS(2, 4, k)), *ob = t_filled(ACL_BF16, 0, DIMS(2, 4, n));
     aclTensor *nzb = aclCreateTensor(wb->dim, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, rb->dim, 5, rb->device);
     RUN(aclnnNpuFormatCast, wb->acl, nzb);
     RUN(aclnnBatchMatMulWeightNz, ab->acl, nzb, ob->acl, 0);

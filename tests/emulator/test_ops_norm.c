@@ -241,8 +241,10 @@ static void rotary_pair(void **state) {
             struct tensor *c = t_random(types[t], 1, rank, c4 + skip), *s = t_random(types[t], 1, rank, c4 + skip);
             double qv[6 * 9 * 128], kv[6 * 3 * 128];
             memcpy(qv, q->v, (size_t)q->n * sizeof *qv), memcpy(kv, k->v, (size_t)k->n * sizeof *kv);
-            if (t) RUN(aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, s->acl, layout, (char *)"half");
-            else RUN(aclnnApplyRotaryPosEmb, q->acl, k->acl, c->acl, s->acl, layout);
+            if (t)
+                RUN(aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, s->acl, layout, (char *)"half");
+            else
+                RUN(aclnnApplyRotaryPosEmb, q->acl, k->acl, c->acl, s->acl, layout);
             t_read(q), t_read(k);
             check_half(q, qv, c, s, 9), check_half(k, kv, c, s, 3);
             t_free_all();

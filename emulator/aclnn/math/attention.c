@@ -94,13 +94,15 @@ static int64_t scores(const struct em_attention *a, struct work *w, int64_t i, i
         if (!masked(a, i, pos)) w->seen[n++] = pos;
     for (int64_t j = 0, run; j < n; j += run) { // runs of neighbours in one call
         for (run = 1; j + run < n && w->seen[j + run] == w->seen[j] + run;) run++;
-        em_dot_rows(&a->order, &(struct em_dots){.a = w->k + w->seen[j] * w->d,
-                                                 .b = w->q,
-                                                 .c = w->score + j,
-                                                 .m = run,
-                                                 .n = w->d,
-                                                 .lda = w->d,
-                                                 .ldc = 1});
+        em_dot_all(&a->order, &(struct em_dots){.a = w->q,
+                                                .b = w->k + w->seen[j] * w->d,
+                                                .c = w->score + j,
+                                                .m = 1,
+                                                .columns = run,
+                                                .n = w->d,
+                                                .lda = w->d,
+                                                .ldb = w->d,
+                                                .ldc = run});
     }
     for (int64_t j = 0; j < n; j++) w->score[j] *= (float)a->scale;
     if (a->bias) {
@@ -130,9 +132,10 @@ static void weigh(const struct em_attention *a, struct work *w, int64_t n, float
         if (end == j) continue;
         memset(w->line, 0, (size_t)w->dv * sizeof *w->line);
         float part = 0;
-        for (; j < end; j++) {
-            part += w->score[j];
-            em_axpy(w->line, w->score[j], w->v + w->seen[j] * w->dv, w->dv);
+        for (int64_t run; j < end; j += run) { // neighbours together
+            for (run = 0; j + run < end && w->seen[j + run] == w->seen[j] + run; run++) part += w->score[j + run];
+            const struct em_rows rows = {w->v + w->seen[j] * w->dv, run, w->dv, w->dv};
+            em_blend(w->line, w->score + j, &rows);
         }
         *sum += part;
         em_axpy(w->acc, 1.0f, w->line, w->dv);

@@ -8,6 +8,7 @@
 struct em_lanes {
     void (*dots)(const struct em_order *o, const struct em_dots *d);
     void (*axpy)(float *y, float f, const float *x, int64_t n);
+    void (*blend)(float *y, const float *w, const struct em_rows *x);
     void (*widen_bf16)(float *dst, const uint16_t *src, int64_t n);
     void (*widen_f16)(float *dst, const uint16_t *src, int64_t n);
     void (*narrow_bf16)(uint16_t *dst, const float *src, int64_t n);

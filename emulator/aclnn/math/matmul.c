@@ -119,10 +119,15 @@ static void one_panel(void *ctx, int i, int thread) {
     int64_t k = m->a.dim[1], n = m->b.dim[1], from = (int64_t)i * PANEL, count = n - from < PANEL ? n - from : PANEL;
     float row[PANEL], *panel = j->panel + thread * (PANEL * k + 1), *c = j->c + thread * m->a.dim[0] * PANEL;
     load_panel(m, from, count, panel, row);
-    for (int64_t x = 0; x < count; x++)
-        em_dot_rows(&m->order,
-                    &(struct em_dots){
-                        .a = j->r.a, .b = panel + x * k, .c = c + x, .m = j->r.count, .n = k, .lda = k, .ldc = PANEL});
+    em_dot_all(&m->order, &(struct em_dots){.a = j->r.a,
+                                            .b = panel,
+                                            .c = c,
+                                            .m = j->r.count,
+                                            .columns = count,
+                                            .n = k,
+                                            .lda = k,
+                                            .ldb = k,
+                                            .ldc = PANEL});
     store_panel(m, &j->r, c, from, count);
 }
 

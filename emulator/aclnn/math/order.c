@@ -21,7 +21,7 @@ struct em_order em_order(uint64_t seed) {
     return o;
 }
 
-void em_dot_rows(const struct em_order *o, const struct em_dots *d) { em_lanes()->dots(o, d); }
+void em_dot_all(const struct em_order *o, const struct em_dots *d) { em_lanes()->dots(o, d); }
 
 // Terms x[i], or x[i] * y[i]. A perturbed order takes them one after another on one running sum, from anywhere, in either
 // direction: on many lanes a sum rounds so well that orders would hardly differ in a number that is rounded once more.
@@ -41,4 +41,5 @@ static float plain_sum(const struct em_order *o, const float *x, const float *y,
 float em_dot(const struct em_order *o, const float *x, const float *y, int64_t n) { return plain_sum(o, x, y, n); }
 float em_sum(const struct em_order *o, const float *x, int64_t n) { return plain_sum(o, x, NULL, n); }
 
+void em_blend(float *y, const float *w, const struct em_rows *x) { em_lanes()->blend(y, w, x); }
 void em_axpy(float *y, float f, const float *x, int64_t n) { em_lanes()->axpy(y, f, x, n); }

@@ -25,14 +25,20 @@ struct em_order em_order(uint64_t seed);
 // Sum of x[i] * y[i], and of x[i]; F32 throughout, no fused multiply-add, the same bits on every processor.
 float em_dot(const struct em_order *o, const float *x, const float *y, int64_t n);
 float em_sum(const struct em_order *o, const float *x, int64_t n);
+// y += sum over k of w[k] * row k of x, in that order: `count` rows of n elements.
+struct em_rows {
+    const float *p;
+    int64_t count, n, ld;
+};
+void em_blend(float *y, const float *w, const struct em_rows *x);
 // y += f * x
 void em_axpy(float *y, float f, const float *x, int64_t n);
-// c[i * ldc] = dot(a + i * lda, b) for i < m.
+// c[i * ldc + j] = dot of row i of a with row j of b, n terms, for i < m and j < columns.
 struct em_dots {
     const float *a, *b;
     float *c;
-    int64_t m, n, lda, ldc;
+    int64_t m, columns, n, lda, ldb, ldc;
 };
-void em_dot_rows(const struct em_order *o, const struct em_dots *d);
+void em_dot_all(const struct em_order *o, const struct em_dots *d);
 
 #endif
