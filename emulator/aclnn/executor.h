@@ -27,6 +27,7 @@ typedef struct emu_body {
     uint64_t workspace; // bytes phase 1 asked for
     uint64_t signature;
     bool not_repeatable;
+    unsigned varies_on;
     struct emu_chunk *chunks; // memory of emu_op_alloc
 } emu_body;
 
@@ -43,6 +44,7 @@ struct emu_launch {
     emu_body *body;
     void *workspace;
     uint64_t workspace_size;
+    bool varies;            // at each run: determinism was off at phase 2
     bool private_workspace; // the program's overlaps a tensor, and strict=off lets that pass
     uint64_t addresses[];   // [n_tensors] of the first byte of storage
 };

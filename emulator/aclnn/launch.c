@@ -203,9 +203,10 @@ static void take_back(const emu_launch *l, emu_tensor *tensors) {
     }
 }
 
-static uint64_t perturbation(const emu_body *b) {
+static uint64_t perturbation(const emu_launch *l) {
     uint64_t p = emu()->config.perturb;
-    return p ? hash_mix(b->signature ^ hash_mix(p)) | 1 : 0;
+    if (!p) return 0;
+    return hash_mix(l->body->signature ^ hash_mix(p + (l->varies ? emu()->executions << 20 : 0))) | 1;
 }
 
 int emu_launch_run(emu_launch *l, int device) {
@@ -236,7 +237,7 @@ int emu_launch_run(emu_launch *l, int device) {
                        .tensors = first,
                        .workspace = own ? own : workspace,
                        .workspace_size = l->workspace_size,
-                       .perturb = perturbation(b),
+                       .perturb = perturbation(l),
                        .chip = emu()->chip,
                        .cann = emu()->cann};
         code = b->kernel(&run);

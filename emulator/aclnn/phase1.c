@@ -347,6 +347,7 @@ static bool end_well(emu_op *op, const emu_op_plan *plan) {
     aclOpExecutor *e = op->executor;
     b->kernel = plan->kernel;
     b->not_repeatable = plan->not_repeatable;
+    b->varies_on = plan->varies_on;
     b->attrs = emu_op_alloc(op, plan->attrs_size + 1);
     e->addresses = emu_op_alloc(op, (size_t)(b->n_tensors + 1) * sizeof(void *));
     if (op->status) return false;
