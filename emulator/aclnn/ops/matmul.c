@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+// Where the documents do not call products deterministic: K may be split.
+#define NO_CLAIM (EMU_ON(EMU_A2) | EMU_ON(EMU_A3))
+
 typedef struct {
     enum em_precision precision;
     float alpha, beta;
@@ -155,9 +158,11 @@ static aclnnStatus plain(const product *p, WS) {
     check_shapes(&op, a, b, out);
     matmul_attrs attrs = {.alpha = 1, .precision = precision_of(&op, p->cube)};
     uint64_t copies = emu_op_ok(&op) && !emu_view_contiguous(a) ? (uint64_t)a->numel * 4 : 0;
-    return emu_op_finish(
-        &op, &(emu_op_plan){
-                 .kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = copies + 16 * 1024});
+    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_matmul,
+                                             .varies_on = NO_CLAIM,
+                                             .attrs = &attrs,
+                                             .attrs_size = sizeof attrs,
+                                             .workspace = copies + 16 * 1024});
 }
 
 aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
@@ -202,8 +207,11 @@ aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec,
     check_format(&op, a, b, false);
     check_shapes(&op, a, b, o);
     matmul_attrs attrs = {.alpha = 1, .precision = precision_of(&op, cubeMathType)};
-    return emu_op_finish(
-        &op, &(emu_op_plan){.kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 16 * 1024});
+    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_matmul,
+                                             .varies_on = NO_CLAIM,
+                                             .attrs = &attrs,
+                                             .attrs_size = sizeof attrs,
+                                             .workspace = 16 * 1024});
 }
 EMU_PHASE_2(aclnnMv)
 
@@ -236,8 +244,11 @@ static aclnnStatus addmm(const char *name, const sum_of_product *p, int8_t cube,
         emu_op_need(&op, em_broadcast(&v, 2, out->dim, &v), "self does not broadcast to the shape of out");
     }
     attrs.precision = precision_of(&op, cube);
-    return emu_op_finish(
-        &op, &(emu_op_plan){.kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 16 * 1024});
+    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_matmul,
+                                             .varies_on = NO_CLAIM,
+                                             .attrs = &attrs,
+                                             .attrs_size = sizeof attrs,
+                                             .workspace = 16 * 1024});
 }
 
 aclnnStatus aclnnAddmmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat1, const aclTensor *mat2,
