@@ -13,7 +13,7 @@ logs=build/check-all
 mkdir -p "$logs"
 
 # What has threads: the pool, the scheduler over it, and whole models on two threads.
-threaded=(unit/test_pool engine/test_scheduling engine/test_non_finite)
+threaded=(unit/test_pool engine/test_scheduling engine/test_non_finite emulator/test_order emulator/test_capture emulator/test_runtime)
 
 part_release() { make -s -j"$jobs" all tests && make -s test; }
 part_asan() { make -s CONFIG=asan -j"$jobs" all tests && TEST_TIMEOUT=3000 make -s CONFIG=asan test; }
