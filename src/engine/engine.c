@@ -184,13 +184,16 @@ static status alloc_step(tally_engine *e, error *err) {
     size_t rows = (size_t)e->step_rows;
     e->row_token = malloc(rows * sizeof *e->row_token);
     e->row_pos = malloc(rows * sizeof *e->row_pos);
+    e->row_slot = malloc(rows * sizeof *e->row_slot);
+    e->row_parent = malloc(rows * sizeof *e->row_parent);
     e->row_seq = malloc(rows * sizeof *e->row_seq);
     e->out_row = malloc((size_t)e->logit_rows * sizeof *e->out_row);
     e->tables = malloc(rows * sizeof *e->tables);
     e->parts = malloc(rows * sizeof *e->parts);
     e->owners = malloc(rows * sizeof *e->owners);
     e->results = malloc(rows * sizeof *e->results);
-    if (e->row_token && e->row_pos && e->row_seq && e->out_row && e->tables && e->parts && e->owners && e->results)
+    if (e->row_token && e->row_pos && e->row_slot && e->row_parent && e->row_seq && e->out_row && e->tables &&
+        e->parts && e->owners && e->results)
         return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
 }
@@ -207,6 +210,7 @@ static status open_engine(tally_engine *e, const tally_engine_options *o, error 
     TRY(block_pool_init(&e->blocks, e->plan.limits.n_blocks, err));
     TRY(prefix_index_init(&e->prefixes, &e->blocks, err));
     e->reuse_prefixes = !o->no_prefix_reuse;
+    TRY(speculation_open(e, o, err));
     TRY(load_weights(e, o, err));
     return e->plan.device->vt->prepare(e->plan.device, &e->plan.model.list, e->plan.workspace_bytes,
                                        &e->plan.model.cache, &e->plan.limits, err);
@@ -232,12 +236,15 @@ tally_status tally_engine_open(tally_engine **out, const tally_model *source, co
 void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
+    speculation_close(e);
     engine_plan_deinit(&e->plan);
     prefix_index_deinit(&e->prefixes);
     block_pool_deinit(&e->blocks);
     sampler_scratch_deinit(&e->sampler);
     free(e->row_token);
     free(e->row_pos);
+    free(e->row_slot);
+    free(e->row_parent);
     free(e->row_seq);
     free(e->out_row);
     free(e->tables);
@@ -310,30 +317,36 @@ static void fail_oldest(tally_engine *e) {
     if (g) fail_unfit(e, g);
 }
 
-static void finish_part(struct tally_generation *g, const part_result *r) {
-    if (r->fault.code) {
-        generation_fail(g, &r->fault);
-    } else if (r->logits) {
-        int32_t id =
-            sampler_choose(&g->sampling, r->logits, &g->history, (uint64_t)g->seq.n_tokens, &g->engine->sampler);
-        generation_accept(g, id, r->logits);
+static void finish_parts(tally_engine *e, int n) {
+    shadow_row shadow = {0};
+    for (int i = 0; i < n; i++) verify_step_finish(e, e->owners[i], &e->results[i], &shadow);
+    verify_step_shadow(e, &shadow);
+    for (int i = 0; i < n; i++) {
+        struct tally_generation *g = e->owners[i];
+        if (g->finish && !g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
     }
-    if (g->finish && !g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
+}
+
+static status run_step(tally_engine *e, int n, error *err) {
+    uint64_t start = clock_now_ns();
+    for (int i = 0; i < n; i++) {
+        if (!e->owners[i]->t_start) e->owners[i]->t_start = start;
+    }
+    TRY(engine_run_parts(e, e->parts, n, e->results, err));
+    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    finish_parts(e, n);
+    speculation_learn(e, e->parts, e->owners, n, seconds);
+    return verify_step_agree(e, e->owners, n, err);
 }
 
 tally_status tally_engine_step(tally_engine *e, bool *idle, tally_error *user_err) {
     fail_outgrown(e);
     int n = sched_choose(e, e->parts, e->owners);
-    uint64_t now = clock_now_ns();
-    for (int i = 0; i < n; i++) {
-        if (!e->owners[i]->t_start) e->owners[i]->t_start = now;
-    }
     if (n == 0) {
         fail_oldest(e);
     } else {
-        status s = engine_run_parts(e, e->parts, n, e->results, (error *)user_err);
+        status s = run_step(e, n, (error *)user_err);
         if (s) return (tally_status)s;
-        for (int i = 0; i < n; i++) finish_part(e->owners[i], &e->results[i]);
     }
     if (idle) {
         *idle = true;

@@ -80,7 +80,8 @@ static status start(struct tally_generation *g, const tally_request *r, error *e
     g->ignore_eos = r->ignore_eos;
     g->n_logprobs = r->logprobs > e->n_vocab ? e->n_vocab : r->logprobs;
     TRY(copy_stops(g, r, err));
-    return copy_sampling(g, r, err);
+    TRY(copy_sampling(g, r, err));
+    return speculation_init(g, r->speculation, err);
 }
 
 tally_status tally_generate(tally_engine *e, const tally_request *request, tally_generation **out,
@@ -145,6 +146,7 @@ void generation_served(struct tally_generation *g) {
 void tally_generation_close(tally_generation *g) {
     if (!g) return;
     if (g->engine) generation_unlink(g);
+    speculation_deinit(&g->spec);
     sequence_deinit(&g->seq);
     for (int i = 0; i < g->n_stops; i++) free(g->stops[i]);
     free(g->stops);
@@ -312,3 +314,5 @@ void tally_generation_timings(const tally_generation *g, tally_timings *out) {
         out->decode_ms = (double)(g->t_last - g->t_first) / 1e6;
     }
 }
+
+void tally_generation_spec_counts(const tally_generation *g, tally_spec_counts *out) { *out = g->spec.counts; }

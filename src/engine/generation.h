@@ -2,7 +2,7 @@
 #ifndef TALLY_ENGINE_GENERATION_H
 #define TALLY_ENGINE_GENERATION_H
 
-#include "engine/engine.h"
+#include "engine/speculate.h"
 #include "text/utf8_stream.h"
 
 typedef enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ERROR } finish;
@@ -23,6 +23,7 @@ struct tally_generation {
     size_t *stop_len;
     int n_stops;
     sampler_history history; // owned
+    speculation spec;
 
     finish finish;
     error error;

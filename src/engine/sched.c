@@ -79,5 +79,6 @@ int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **ow
         choose(&c, g, e->step_rows - c.rows < e->chunk_rows ? e->step_rows - c.rows : e->chunk_rows);
     }
     count_waits(e, &c);
+    speculation_plan(e, parts, owner, c.n);
     return c.n;
 }

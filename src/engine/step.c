@@ -48,6 +48,34 @@ static void commit_rows(tally_engine *e, sequence *s, int n) {
     if (e->reuse_prefixes) prefix_index_add(&e->prefixes, &s->cache, s->token, before);
 }
 
+static int n_drafts(const step_part *p) { return p->draft ? p->draft->n : 0; }
+
+static void add_row(tally_engine *e, step_inputs *in, int seq, const int place[3], bool wanted) {
+    int r = in->n_rows++; // place: position, slot, parent
+    e->row_seq[r] = seq;
+    e->row_pos[r] = place[0], e->row_slot[r] = place[1], e->row_parent[r] = place[2];
+    if (wanted) e->out_row[in->n_out++] = r;
+}
+
+static void add_part(tally_engine *e, step_inputs *in, const step_part *part, int seq) {
+    const sequence *s = part->seq;
+    assert(part->n_rows > 0 && s->cache.length + part->n_rows <= s->n_tokens);
+    e->tables[seq] = s->cache.block;
+    for (int i = 0; i < part->n_rows; i++) {
+        int pos = s->cache.length + i;
+        e->row_token[in->n_rows] = s->token[pos];
+        bool wanted = part->all_logits || (part->last_logits && i == part->n_rows - 1);
+        add_row(e, in, seq, (int[]){pos, pos, i ? in->n_rows - 1 : -1}, wanted);
+    }
+    int root = in->n_rows - 1, base = s->cache.length + part->n_rows;
+    assert(n_drafts(part) == 0 || (part->last_logits && !part->all_logits && base == s->n_tokens));
+    for (int i = 0; i < n_drafts(part); i++) {
+        e->row_token[in->n_rows] = part->draft->token[i];
+        int pos = base + draft_depth(part->draft, i) - 1;
+        add_row(e, in, seq, (int[]){pos, base + i, root + 1 + part->draft->parent[i]}, true);
+    }
+}
+
 // Lays the parts out as rows.
 static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_parts) {
     step_inputs in = {.n_seqs = n_parts,
@@ -56,19 +84,12 @@ static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_p
                       .seq = e->row_seq,
                       .block_table = e->tables,
                       .out_row = e->out_row};
+    bool trees = false;
     for (int p = 0; p < n_parts; p++) {
-        const sequence *s = parts[p].seq;
-        assert(parts[p].n_rows > 0 && s->cache.length + parts[p].n_rows <= s->n_tokens);
-        e->tables[p] = s->cache.block;
-        for (int i = 0; i < parts[p].n_rows; i++) {
-            int r = in.n_rows++, pos = s->cache.length + i;
-            e->row_token[r] = s->token[pos];
-            e->row_pos[r] = pos;
-            e->row_seq[r] = p;
-            bool wanted = parts[p].all_logits || (parts[p].last_logits && i == parts[p].n_rows - 1);
-            if (wanted) e->out_row[in.n_out++] = r;
-        }
+        add_part(e, &in, &parts[p], p);
+        trees |= n_drafts(&parts[p]) > 0 && !draft_is_chain(parts[p].draft);
     }
+    if (trees) in.slot = e->row_slot, in.parent = e->row_parent;
     assert(in.n_rows <= e->step_rows && in.n_out <= e->logit_rows);
     return in;
 }
@@ -85,22 +106,40 @@ static void describe_fault(error *err, const step_result *r, int row, int pos) {
     }
 }
 
+bool engine_row_fault(const tally_engine *e, int row, error *out) {
+    if (e->ran.fault[row] == STEP_OK) return false;
+    describe_fault(out, &e->ran, row, e->row_pos[row]);
+    return true;
+}
+
 status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, part_result *results, error *err) {
     step_inputs in = build_inputs(e, parts, n_parts);
-    step_result out;
-    TRY(e->plan.device->vt->run(e->plan.device, &in, &out, err));
-    e->stats.steps++;
-    e->stats.rows += in.n_rows;
+    TRY(e->plan.device->vt->run(e->plan.device, &in, &e->ran, err));
     int row = 0, wanted = 0;
     for (int p = 0; p < n_parts; p++) {
-        int n_out = parts[p].all_logits ? parts[p].n_rows : parts[p].last_logits;
-        results[p] = (part_result){.logits = n_out ? out.logits + (int64_t)wanted * e->n_vocab : NULL};
-        for (int i = 0; i < parts[p].n_rows && !results[p].fault.code; i++) {
-            if (out.fault[row + i] != STEP_OK) describe_fault(&results[p].fault, &out, row + i, e->row_pos[row + i]);
-        }
-        if (!results[p].fault.code) commit_rows(e, parts[p].seq, parts[p].n_rows);
-        row += parts[p].n_rows;
+        int n = n_drafts(&parts[p]), n_out = parts[p].all_logits ? parts[p].n_rows : parts[p].last_logits + n;
+        part_result *r = &results[p];
+        *r = (part_result){.logits = n_out ? e->ran.logits + (int64_t)wanted * e->n_vocab : NULL,
+                           .draft_row = row + parts[p].n_rows};
+        for (; row < r->draft_row && !r->fault.code;) engine_row_fault(e, row++, &r->fault);
+        if (!r->fault.code && !parts[p].scratch) commit_rows(e, parts[p].seq, parts[p].n_rows);
+        row = r->draft_row + n;
         wanted += n_out;
     }
+    if (n_parts == 1 && parts[0].scratch) return STATUS_OK;
+    e->stats.steps++;
+    e->stats.rows += in.n_rows;
     return STATUS_OK;
+}
+
+void engine_commit_drafts(tally_engine *e, sequence *s, const int8_t *path, int n) {
+    int base = s->cache.length;
+    for (int i = 0; i < n; i++) { // ascending: a place is never written before what lies there has moved
+        int to = base + i, from = base + path[i];
+        if (to == from) continue;
+        e->plan.device->vt->position_copy(e->plan.device, (int[]){s->cache.block[to / KV_BLOCK], to % KV_BLOCK},
+                                          (int[]){s->cache.block[from / KV_BLOCK], from % KV_BLOCK});
+    }
+    commit_rows(e, s, n);
+    block_table_truncate(&s->cache, s->cache.length); // gives back what only drafts needed
 }

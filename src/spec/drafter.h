@@ -17,6 +17,9 @@ typedef struct drafter_vtable {
     // Fills *out with at most max_nodes (1 .. DRAFT_MAX) tokens that may follow. out->n = 0: nothing to propose. Allocates
     // nothing on this path. An error ends drafting for the request, never the request.
     status (*propose)(drafter *d, const int32_t *token, int n, int max_nodes, draft *out, error *err);
+    // NULL, or makes up for a history that has grown by a prompt, ahead of propose: so that the time propose takes tells what drafts
+    // cost. History and errors as there.
+    status (*follow)(drafter *d, const int32_t *token, int n, error *err);
 } drafter_vtable;
 
 struct drafter {

@@ -260,10 +260,10 @@ static void test_rewind(void **state) {
          cycle++) { // drafts of 0..16 tokens of which 0..all are kept, then the true next token
         int drafted = cycle % 17, kept = drafted ? (int)(hash_mix((uint64_t)cycle) % (uint64_t)(drafted + 1)) : 0,
             at = s.n_tokens;
-        int32_t draft[18];
-        for (int i = 0; i < drafted; i++) draft[i] = i < kept ? f.ids[at + i] : wrong[i];
-        draft[drafted] = f.ids[at];
-        if (drafted) grow(e, &s, draft, drafted, drafted);
+        int32_t guess[18];
+        for (int i = 0; i < drafted; i++) guess[i] = i < kept ? f.ids[at + i] : wrong[i];
+        guess[drafted] = f.ids[at];
+        if (drafted) grow(e, &s, guess, drafted, drafted);
         s.n_tokens = at + kept;
         block_table_truncate(&s.cache, at + kept);
         if (s.cache.n_blocks && s.cache.length % KV_BLOCK) { // what was rejected must not matter

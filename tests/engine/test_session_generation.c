@@ -29,6 +29,7 @@ static fixture open_fixture(int cache_positions, bool no_prefix_reuse) {
                               .context = CONTEXT,
                               .cache_positions = cache_positions,
                               .step_rows = 40,
+                              .speculation.mode = TALLY_SPEC_OFF, // rows are counted
                               .no_prefix_reuse = no_prefix_reuse};
     f.e = test_engine_open(path, &o);
     o.no_prefix_reuse = true;

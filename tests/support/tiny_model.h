@@ -47,6 +47,8 @@ bool tiny_model_write_gguf(const tiny_model *m, const char *path, dtype type);
 // A random GGUF model whose matrices all have one type (any block type): 2 layers, 256 wide, 8 heads of 64 (so that heads and width
 // differ) over 2, ffn 512; with `moe`, 8 experts of 256 of which 3 are used. No tokenizer.
 void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed);
+void tiny_random_gguf_heads(const char *path, dtype type, bool moe, int head_dim,
+                            uint64_t seed); // heads of another size
 // The same with a byte-level tokenizer (ids 0 to 255 are bytes, 256 <|im_start|>, 257 <|im_end|>: the end, 258 <think>, 259 </think>,
 // 260 "th") and a chat template.
 void tiny_text_gguf(const char *path, dtype type, uint64_t seed, const char *chat_template);

@@ -316,12 +316,13 @@ static void write_tokenizer(gguf_writer *w, const char *chat_template) {
     gguf_writer_str(w, "tokenizer.chat_template", chat_template);
 }
 
-static void random_gguf(const char *path, dtype type, bool moe, uint64_t seed, const char *chat_template) {
+enum { RANDOM_HEAD = 64 };
+
+static void random_gguf(const char *path, dtype type, bool moe, int head, uint64_t seed, const char *chat_template) {
     enum {
         DIM = 256,
         HEADS = 8,
         KV_HEADS = 2,
-        HEAD = 64,
         FFN = 512,
         VOCAB = 300,
         EXPERTS = 8,
@@ -335,9 +336,9 @@ static void random_gguf(const char *path, dtype type, bool moe, uint64_t seed, c
                             .ffn_dim = FFN,
                             .n_heads = HEADS,
                             .n_kv_heads = KV_HEADS,
-                            .head_dim = HEAD,
+                            .head_dim = head,
                             .rms_eps = 1e-6f,
-                            .rope = {.dim = HEAD, .theta = 10000},
+                            .rope = {.dim = head, .theta = 10000},
                             .n_experts = moe ? EXPERTS : 0,
                             .n_experts_used = USED,
                             .expert_ffn_dim = EXPERT_FFN};
@@ -354,12 +355,12 @@ static void random_gguf(const char *path, dtype type, bool moe, uint64_t seed, c
     } parts[] = {
         {"attn_norm", DIM, 0, 0},
         {"ffn_norm", DIM, 0, 0},
-        {"attn_q_norm", HEAD, 0, 0},
-        {"attn_k_norm", HEAD, 0, 0},
-        {"attn_q", HEADS * HEAD, DIM, 0},
-        {"attn_k", KV_HEADS * HEAD, DIM, 0},
-        {"attn_v", KV_HEADS * HEAD, DIM, 0},
-        {"attn_output", DIM, HEADS * HEAD, 0},
+        {"attn_q_norm", head, 0, 0},
+        {"attn_k_norm", head, 0, 0},
+        {"attn_q", HEADS * head, DIM, 0},
+        {"attn_k", KV_HEADS * head, DIM, 0},
+        {"attn_v", KV_HEADS * head, DIM, 0},
+        {"attn_output", DIM, HEADS * head, 0},
         {"ffn_gate", FFN, DIM, 0},
         {"ffn_up", FFN, DIM, 0},
         {"ffn_down", DIM, FFN, 0},
@@ -391,9 +392,13 @@ static void random_gguf(const char *path, dtype type, bool moe, uint64_t seed, c
 }
 
 void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
-    random_gguf(path, type, moe, seed, NULL);
+    random_gguf(path, type, moe, RANDOM_HEAD, seed, NULL);
+}
+
+void tiny_random_gguf_heads(const char *path, dtype type, bool moe, int head_dim, uint64_t seed) {
+    random_gguf(path, type, moe, head_dim, seed, NULL);
 }
 
 void tiny_text_gguf(const char *path, dtype type, uint64_t seed, const char *chat_template) {
-    random_gguf(path, type, false, seed, chat_template);
+    random_gguf(path, type, false, RANDOM_HEAD, seed, chat_template);
 }

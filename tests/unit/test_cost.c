@@ -181,6 +181,10 @@ static void test_attention_and_store(void **state) {
     static const int32_t pos[] = {0, 1, 2, 3, 9}, seq[] = {0, 0, 0, 0, 1};
     cost_step s = cost_step_of(&(step_inputs){.n_rows = 5, .n_out = 2, .n_seqs = 2, .pos = pos, .seq = seq});
     assert_true(s.n_rows == 5 && s.n_out == 2 && s.pairs == 1 + 2 + 3 + 4 + 10 && s.positions == 4 + 10);
+    static const int32_t tree_pos[] = {4, 5, 6, 5, 9}, slot[] = {4, 8, 6, 5, 9}; // rows of a tree are kept at slots
+    cost_step tree =
+        cost_step_of(&(step_inputs){.n_rows = 5, .n_out = 5, .n_seqs = 2, .pos = tree_pos, .seq = seq, .slot = slot});
+    assert_true(tree.pairs == 5 + 6 + 7 + 6 + 10 && tree.positions == 9 + 10);
     double position = KV_HEADS * HEAD * (2 + 4);
     assert_int_equal(cost_position_bytes(&cache), position);
     op_attention(&l.g, tensor_heads(x, HEADS, HEAD), KV_HEADS, 0.25f);

@@ -132,10 +132,14 @@ bool cost_knows(opcode code) {
 
 cost_step cost_step_of(const step_inputs *in) {
     cost_step s = {.n_rows = in->n_rows, .n_out = in->n_out};
-    for (int r = 0; r < in->n_rows; r++) {
+    const int32_t *slot = in->slot ? in->slot : in->pos;
+    for (int r = 0, most = -1; r < in->n_rows; r++) { // most: where the sequence's last key lies
         s.pairs += in->pos[r] + 1.0;
+        if (slot[r] > most) most = slot[r];
         bool last = r + 1 == in->n_rows || in->seq[r + 1] != in->seq[r];
-        if (last) s.positions += in->pos[r] + 1.0;
+        if (!last) continue;
+        s.positions += most + 1.0;
+        most = -1;
     }
     return s;
 }

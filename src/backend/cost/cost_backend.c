@@ -115,6 +115,12 @@ static void cost_block_copy(backend *base, int to, int from) {
     (void)from;
 }
 
+static void cost_position_copy(backend *base, const int to[2], const int from[2]) {
+    (void)base;
+    (void)to;
+    (void)from;
+}
+
 static void cost_block_poison(backend *base, int block, int first_pos) {
     (void)base;
     (void)block;
@@ -134,6 +140,7 @@ static const backend_vtable cost_vtable = {
     .block_read = cost_block_read,
     .block_write = cost_block_write,
     .block_copy = cost_block_copy,
+    .position_copy = cost_position_copy,
     .block_poison = cost_block_poison,
 };
 

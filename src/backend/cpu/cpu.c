@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/kv_store.h"
 #include "backend/cpu/pack.h"
 #include "base/fpenv.h"
 
@@ -208,7 +209,7 @@ static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const st
     int64_t x_row = 0;
     for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
     return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
-           limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t));
+           limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t) + sizeof(bool));
 }
 
 static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
@@ -233,14 +234,13 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     }
     b->expert_rows = malloc((size_t)s->experts * sizeof(int32_t) + 1);
     b->tile_first = malloc((rows + 1) * sizeof *b->tile_first);
+    b->tile_tree = malloc(rows * sizeof *b->tile_tree);
     b->fault = malloc(rows * sizeof *b->fault);
     b->fault_label = malloc(rows * sizeof *b->fault_label);
     int64_t kv_bytes = cpu_block_bytes(base, desc) * limits->n_blocks;
     b->kv = pages_alloc(kv_bytes);
-    if (b->workspace && b->thread_scratch && all && b->expert_rows && b->tile_first && b->fault && b->fault_label &&
-        b->kv) {
-        return STATUS_OK;
-    }
+    all = all && b->tile_first && b->tile_tree && b->fault && b->fault_label;
+    if (b->workspace && b->thread_scratch && all && b->expert_rows && b->kv) return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY,
                      "out of memory: %lld bytes of cache and %lld of workspace do not fit; lower -c or -b",
                      (long long)kv_bytes, (long long)(workspace_bytes + cpu_scratch_bytes(base, g, limits)));
@@ -260,6 +260,7 @@ static void cpu_destroy(backend *base) {
     for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
     free(b->expert_rows);
     free(b->tile_first);
+    free(b->tile_tree);
     free(b->fault);
     free(b->fault_label);
     pages_free(b->kv, cpu_block_bytes(base, &b->cache) * b->limits.n_blocks);
@@ -377,6 +378,22 @@ static void cpu_block_copy(backend *base, int to, int from) {
     }
 }
 
+static void cpu_position_copy(backend *base, const int to[2], const int from[2]) {
+    cpu_backend *b = (cpu_backend *)base;
+    if (to[0] == from[0] && to[1] == from[1]) return;
+    int64_t d = b->cache.head_dim, panel = kv_key_panel_bytes(b->cache.k_type, d),
+            row = kv_value_row_bytes(b->cache.v_type, d);
+    for (int layer = 0; layer < b->cache.n_layers; layer++) {
+        for (int h = 0; h < b->cache.n_kv_heads; h++) {
+            unsigned char *key = cpu_key_block(b, layer, to[0], h) + to[1] / KV_PANEL * panel;
+            const unsigned char *from_key = cpu_key_block(b, layer, from[0], h) + from[1] / KV_PANEL * panel;
+            kv_copy_key(b->cache.k_type, key, to[1] % KV_PANEL, from_key, from[1] % KV_PANEL, d);
+            memcpy(cpu_value_block(b, layer, to[0], h) + to[1] * row,
+                   cpu_value_block(b, layer, from[0], h) + from[1] * row, (size_t)row);
+        }
+    }
+}
+
 static void cpu_block_poison(backend *base, int block, int first_pos) {
     cpu_backend *b = (cpu_backend *)base;
     int64_t d = b->cache.head_dim;
@@ -409,6 +426,7 @@ static const backend_vtable cpu_vtable = {
     .block_read = cpu_block_read,
     .block_write = cpu_block_write,
     .block_copy = cpu_block_copy,
+    .position_copy = cpu_position_copy,
     .block_poison = cpu_block_poison,
 };
 

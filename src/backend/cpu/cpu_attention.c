@@ -1,9 +1,15 @@
 // The cache and attention. Keys and values of a sequence lie in blocks of KV_BLOCK positions; sums are cut by position into pieces
 // of KV_PIECE, each computed from zero and merged left to right, whatever the step's rows are (docs/exactness.md).
+//
+// Rows of a tree are kept at slots, which are not their positions. Panels that lie before the first row of a tile's paths are read in
+// place, for all rows together; from there on each row reads panels made for it, in which the keys of its path stand by position, and
+// the values of its path one by one. So slots decide where bytes are read, never the order of a sum.
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/kv_store.h"
 
 _Static_assert(KV_PIECE % KV_BLOCK == 0 && KV_BLOCK % KV_PANEL == 0, "pieces are whole blocks, blocks whole panels");
 
@@ -16,6 +22,13 @@ unsigned char *cpu_value_block(const cpu_backend *b, int layer, int block, int h
     int64_t plane = (b->key_block_bytes + b->value_block_bytes) * b->limits.n_blocks;
     return b->kv + layer * plane + b->key_block_bytes * b->limits.n_blocks + block * b->value_block_bytes +
            head * (b->value_block_bytes / b->cache.n_kv_heads);
+}
+
+// Where a row is kept, and the row before it on its path (-1: the path begins with it).
+static int slot_of(const step_inputs *in, int r) { return in->slot ? in->slot[r] : in->pos[r]; }
+static int parent_of(const step_inputs *in, int r) {
+    if (in->parent) return in->parent[r];
+    return r > 0 && in->seq[r - 1] == in->seq[r] ? r - 1 : -1;
 }
 
 typedef struct store_job {
@@ -49,7 +62,7 @@ static void store_row(void *ctx, int r, int thread) {
     const store_job *j = ctx;
     cpu_backend *b = j->b;
     const tensor *k = &j->o->in[0], *v = &j->o->in[1];
-    int pos = b->in->pos[r], block = b->in->block_table[b->in->seq[r]][pos / KV_BLOCK], at = pos % KV_BLOCK;
+    int slot = slot_of(b->in, r), block = b->in->block_table[b->in->seq[r]][slot / KV_BLOCK], at = slot % KV_BLOCK;
     int64_t d = b->cache.head_dim;
     check_store(b, j->o, r);
     for (int h = 0; h < b->cache.n_kv_heads; h++) {
@@ -84,7 +97,15 @@ typedef struct attention_tile {
     float *q, *o, *m, *l;               // [n_q][d], [n_q][d], [n_q], [n_q]
     float *scores;                      // [n_q][KV_PIECE]
     float *piece_o, *piece_m, *piece_l; // as o, m, l, of the piece at hand
+    int row0;                           // the first of the n_q / group rows
     const int32_t *limit;               // [n_q / group]: keys of each row (its position + 1)
+    // Positions before `shared`, whole panels, are in the cache for every row; those of a row's path begin at first[row]. Not a tree:
+    // shared is INT_MAX, and limits ascend.
+    int shared;
+    const int32_t *first;  // [n_q / group], of a tree
+    unsigned char *gather; // one panel of keys
+    const int32_t *table;  // the sequence's blocks
+    int kv_head;
 } attention_tile;
 
 static int tile_queries(const op_list *g) {
@@ -103,14 +124,16 @@ int64_t cpu_attention_thread_bytes(const op_list *g) {
     for (int i = 0; i < g->n_ops; i++) {
         if (g->ops[i].code == OP_ATTENTION && g->ops[i].in[0].dim[2] > d) d = g->ops[i].in[0].dim[2];
     }
-    int64_t n_q = tile_queries(g), floats = n_q * (3 * ((d + 15) & ~(int64_t)15) + KV_PIECE + 4);
-    return (floats * (int64_t)sizeof(float) + 63) & ~(int64_t)63;
+    int64_t d_pad = (d + 15) & ~(int64_t)15, n_q = tile_queries(g), floats = n_q * (3 * d_pad + KV_PIECE + 4);
+    return ((floats + KV_PANEL * d_pad) * (int64_t)sizeof(float) + 63) & ~(int64_t)63; // no key type is wider than F32
 }
 
-static attention_tile make_tile(const attention_job *j, int n_rows, int thread) {
-    attention_tile t = {.n_q = n_rows * j->group, .group = j->group, .d = j->b->cache.head_dim};
+static attention_tile make_tile(const attention_job *j, int row0, int n_rows, int thread) {
+    attention_tile t = {.n_q = n_rows * j->group, .group = j->group, .d = j->b->cache.head_dim, .row0 = row0};
     int64_t d = (t.d + 15) & ~(int64_t)15; // rows start on vector borders
+    t.table = j->b->in->block_table[j->b->in->seq[row0]];
     float *p = (float *)(void *)(j->b->thread_scratch + thread * j->b->thread_bytes);
+    t.gather = (unsigned char *)p, p += KV_PANEL * d;
     t.q = p, p += t.n_q * d;
     t.o = p, p += t.n_q * d;
     t.piece_o = p, p += t.n_q * d;
@@ -128,24 +151,112 @@ static int piece_keys(int limit, int piece) {
     return n < 0 ? 0 : n > KV_PIECE ? KV_PIECE : n;
 }
 
-// Scores of every query against the piece's panels, up to the last row's limit. Columns beyond a row's own limit are computed
-// from whatever the cache holds and are never read.
-static void piece_scores(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece,
-                         int n_keys) {
+static const unsigned char *key_panel(const attention_job *j, const attention_tile *t, int pos) {
     const cpu_backend *b = j->b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15, panel_bytes = kv_key_panel_bytes(b->cache.k_type, t->d);
-    for (int key = 0; key < n_keys; key += KV_PANEL) {
-        int pos = piece * KV_PIECE + key;
-        const unsigned char *panel =
-            cpu_key_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK / KV_PANEL * panel_bytes;
-        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, panel, t->d,
+    return cpu_key_block(b, j->o->layer, t->table[pos / KV_BLOCK], t->kv_head) +
+           pos % KV_BLOCK / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, t->d);
+}
+
+static const unsigned char *value_row(const attention_job *j, const attention_tile *t, int slot) {
+    const cpu_backend *b = j->b;
+    return cpu_value_block(b, j->o->layer, t->table[slot / KV_BLOCK], t->kv_head) +
+           slot % KV_BLOCK * kv_value_row_bytes(b->cache.v_type, t->d);
+}
+
+// ---- rows of a tree --------------------------------------------------------------------------------------------------------
+
+// Where the n positions from pos on, none behind the row's own, are kept on the path of the tile's row.
+static void path_slots(const attention_job *j, const attention_tile *t, int row, int pos, int n, int32_t *slot) {
+    const step_inputs *in = j->b->in;
+    for (int i = 0; i < n && pos + i < t->first[row]; i++) slot[i] = pos + i;
+    for (int r = t->row0 + row; r >= 0 && in->pos[r] >= pos; r = parent_of(in, r)) {
+        if (in->pos[r] < pos + n) slot[in->pos[r] - pos] = slot_of(in, r);
+    }
+}
+
+// Columns of the panel at pos that count for a row.
+static int panel_keys(const attention_tile *t, int row, int pos) {
+    int n = t->limit[row] - pos;
+    return n < 0 ? 0 : n > KV_PANEL ? KV_PANEL : n;
+}
+
+// The panel of keys at pos as the tile's row sees it, its first n columns: the cache's own, where they lie there by position.
+static const unsigned char *path_panel(const attention_job *j, const attention_tile *t, int row, int pos, int n) {
+    int32_t slot[KV_PANEL];
+    path_slots(j, t, row, pos, n, slot);
+    bool in_place = true;
+    for (int i = 0; i < n; i++) in_place &= slot[i] == pos + i;
+    if (in_place) return key_panel(j, t, pos);
+    for (int i = 0; i < n; i++)
+        kv_copy_key(j->b->cache.k_type, t->gather, i, key_panel(j, t, slot[i]), slot[i] % KV_PANEL, t->d);
+    return t->gather;
+}
+
+static void path_scores(const attention_job *j, const attention_tile *t, int pos) {
+    const cpu_backend *b = j->b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
+    for (int row = 0; row < t->n_q / t->group; row++) {
+        int n = panel_keys(t, row, pos), q = row * t->group;
+        if (n == 0) continue;
+        b->k.attention[b->cache.k_type]->scores(t->scores + (int64_t)q * KV_PIECE + pos % KV_PIECE, KV_PIECE,
+                                                t->q + q * d_pad, d_pad, t->group, path_panel(j, t, row, pos, n), t->d,
                                                 j->o->args.attention.scale);
     }
 }
 
+// Values one by one give the sums that a run of them gives: positions ascend either way.
+static void path_values(const attention_job *j, const attention_tile *t, int pos) {
+    const cpu_backend *b = j->b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
+    for (int row = 0; row < t->n_q / t->group; row++) {
+        int32_t slot[KV_PANEL];
+        int n = panel_keys(t, row, pos), q = row * t->group;
+        path_slots(j, t, row, pos, n, slot);
+        for (int i = 0, run; i < n; i += run) {
+            for (run = 1; i + run < n && slot[i + run] == slot[i] + run && slot[i + run] % KV_BLOCK; run++) {}
+            b->k.attention[b->cache.v_type]->values(t->piece_o + q * d_pad, d_pad,
+                                                    t->scores + (int64_t)q * KV_PIECE + pos % KV_PIECE + i, KV_PIECE,
+                                                    t->group, value_row(j, t, slot[i]), row_bytes, run, t->d);
+        }
+    }
+}
+
+// Where the rows' paths begin, and the panels that all of them share. first: [n_rows]; returns the longest limit.
+static int find_paths(const attention_job *j, attention_tile *t, int n_rows, int32_t *first) {
+    const step_inputs *in = j->b->in;
+    int most = 0;
+    for (int row = 0; row < n_rows; row++) {
+        int r = t->row0 + row;
+        if (t->limit[row] > most) most = t->limit[row];
+        while (parent_of(in, r) >= 0) r = parent_of(in, r);
+        first[row] = in->pos[r];
+        int shared = first[row] - first[row] % KV_PANEL;
+        if (shared < t->shared) t->shared = shared;
+    }
+    t->first = first;
+    return most;
+}
+
+// ---- pieces --------------------------------------------------------------------------------------------------------------
+
+// Scores of every query against the piece's panels, up to the longest row's limit. Columns beyond a row's own limit are computed
+// from whatever the cache holds and are never read.
+static void piece_scores(const attention_job *j, const attention_tile *t, int piece, int n_keys) {
+    const cpu_backend *b = j->b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
+    for (int key = 0; key < n_keys; key += KV_PANEL) {
+        int pos = piece * KV_PIECE + key;
+        if (pos >= t->shared) {
+            path_scores(j, t, pos);
+            continue;
+        }
+        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, key_panel(j, t, pos),
+                                                t->d, j->o->args.attention.scale);
+    }
+}
+
 // o of the piece: rows whose limit covers the whole panel go together, the others row by row.
-static void piece_values(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece,
-                         int n_keys) {
+static void piece_values(const attention_job *j, const attention_tile *t, int piece, int n_keys) {
     const cpu_backend *b = j->b;
     int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
     const attention_kernels *kernels = b->k.attention[b->cache.v_type];
@@ -153,11 +264,13 @@ static void piece_values(const attention_job *j, const attention_tile *t, const 
     memset(t->piece_o, 0, (size_t)(t->n_q * d_pad) * sizeof(float));
     for (int key = 0; key < n_keys; key += KV_PANEL) {
         int pos = piece * KV_PIECE + key;
-        const unsigned char *v =
-            cpu_value_block(b, j->o->layer, table[pos / KV_BLOCK], kv_head) + pos % KV_BLOCK * row_bytes;
-        for (int row = 0; row < n_rows;) { // limits ascend with the rows
-            int n_t = piece_keys(t->limit[row], piece) - key, n = 1;
-            if (n_t > KV_PANEL) n_t = KV_PANEL;
+        if (pos >= t->shared) {
+            path_values(j, t, pos);
+            continue;
+        }
+        const unsigned char *v = value_row(j, t, pos);
+        for (int row = 0; row < n_rows;) { // limits ascend with the rows, or cover all panels that are shared
+            int n_t = panel_keys(t, row, pos), n = 1;
             while (row + n < n_rows && n_t == KV_PANEL) n++;
             if (n_t > 0) {
                 int q = row * t->group;
@@ -170,16 +283,16 @@ static void piece_values(const attention_job *j, const attention_tile *t, const 
 }
 
 // (m, l, o) of one piece for every query that reaches it, merged into the running ones; the first piece starts them.
-static void run_piece(const attention_job *j, const attention_tile *t, const int32_t *table, int kv_head, int piece) {
+static void run_piece(const attention_job *j, const attention_tile *t, int piece, int most) {
     const cpu_kernels *k = &j->b->k;
     int64_t d_pad = (t->d + 15) & ~(int64_t)15;
-    int n_keys = piece_keys(t->limit[t->n_q / t->group - 1], piece);
-    piece_scores(j, t, table, kv_head, piece, n_keys);
+    int n_keys = piece_keys(most, piece);
+    piece_scores(j, t, piece, n_keys);
     for (int i = 0; i < t->n_q; i++) {
         int n = piece_keys(t->limit[i / t->group], piece);
         if (n > 0) t->piece_m[i] = k->softmax(t->scores + (int64_t)i * KV_PIECE, n, &t->piece_l[i]);
     }
-    piece_values(j, t, table, kv_head, piece, n_keys);
+    piece_values(j, t, piece, n_keys);
     for (int i = 0; i < t->n_q; i++) {
         if (piece_keys(t->limit[i / t->group], piece) == 0) continue;
         float *o = t->o + i * d_pad, *piece_o = t->piece_o + i * d_pad;
@@ -198,17 +311,19 @@ static void attention_task(void *ctx, int task, int thread) {
     int kv_head = task % b->cache.n_kv_heads, tile = task / b->cache.n_kv_heads;
     int row0 = b->tile_first[tile], n_rows = b->tile_first[tile + 1] - row0;
     const tensor *q = &j->o->in[0], *out = &j->o->out[0];
-    attention_tile t = make_tile(j, n_rows, thread);
+    attention_tile t = make_tile(j, row0, n_rows, thread);
+    t.kv_head = kv_head;
     int64_t d_pad = (t.d + 15) & ~(int64_t)15;
     for (int i = 0; i < t.n_q; i++) {
         const float *src = cpu_row(b, q, row0 + i / j->group) + (kv_head * j->group + i % j->group) * q->stride[1];
         memcpy(t.q + i * d_pad, src, (size_t)t.d * sizeof *src);
     }
-    int32_t limit[ATTENTION_QUERIES];
+    int32_t limit[ATTENTION_QUERIES], first[ATTENTION_QUERIES];
     for (int r = 0; r < n_rows; r++) limit[r] = b->in->pos[row0 + r] + 1;
     t.limit = limit;
-    const int32_t *table = b->in->block_table[b->in->seq[row0]];
-    for (int piece = 0; piece * KV_PIECE < limit[n_rows - 1]; piece++) run_piece(j, &t, table, kv_head, piece);
+    t.shared = INT_MAX;
+    int most = b->tile_tree[tile] ? find_paths(j, &t, n_rows, first) : limit[n_rows - 1];
+    for (int piece = 0; piece * KV_PIECE < most; piece++) run_piece(j, &t, piece, most);
     for (int i = 0; i < t.n_q; i++) {
         float *y = cpu_row(b, out, row0 + i / j->group) + (kv_head * j->group + i % j->group) * t.d;
         memcpy(y, t.o + i * d_pad, (size_t)t.d * sizeof *y);
@@ -216,15 +331,19 @@ static void attention_task(void *ctx, int task, int thread) {
     }
 }
 
-// Tiles of neighbouring rows of one sequence; returns their number and fills tile_first.
+// Tiles of neighbouring rows of one sequence; returns their number and fills tile_first and tile_tree. The rows of a sequence up to
+// the first that is not a chain's, at its position, are as without trees.
 static int make_tiles(cpu_backend *b, int rows_per_task) {
     const step_inputs *in = b->in;
     int n = 0;
-    for (int r = 0; r < in->n_rows;) {
-        int end = r + 1;
-        while (end < in->n_rows && end - r < rows_per_task && in->seq[end] == in->seq[r]) end++;
-        b->tile_first[n++] = r;
-        r = end;
+    bool plain = true; // row r and those of its sequence before it
+    for (int r = 0; r < in->n_rows; r++) {
+        bool starts = r == 0 || in->seq[r] != in->seq[r - 1], was_plain = plain;
+        plain = (starts || plain) && slot_of(in, r) == in->pos[r] && parent_of(in, r) == (starts ? -1 : r - 1);
+        if (starts || plain != was_plain || r - b->tile_first[n - 1] == rows_per_task) {
+            b->tile_first[n] = r;
+            b->tile_tree[n++] = !plain;
+        }
     }
     b->tile_first[n] = in->n_rows;
     return n;

@@ -55,6 +55,7 @@ typedef struct cpu_backend {
     unsigned char *thread_scratch;           // owned; thread_bytes for each thread
     int64_t thread_bytes;
     int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
+    bool *tile_tree;      // owned [max_rows]: some row's path does not lie in the cache by position
     int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
     unsigned char *kv;    // owned; [layer][k, v] planes of n_blocks
     int64_t key_block_bytes, value_block_bytes; // of one layer

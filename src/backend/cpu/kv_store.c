@@ -34,5 +34,30 @@ void kv_store_value_q8_0(void *v_row, const float *value, int64_t d) {
     dtype_get(DTYPE_Q8_0)->from_f32(v_row, value, d);
 }
 
+static void copy_column8(uint8_t *to, const uint8_t *from, int64_t n) {
+    for (int64_t j = 0; j < n; j++) to[j * KV_PANEL] = from[j * KV_PANEL];
+}
+static void copy_column16(uint16_t *to, const uint16_t *from, int64_t n) {
+    for (int64_t j = 0; j < n; j++) to[j * KV_PANEL] = from[j * KV_PANEL];
+}
+static void copy_column32(uint32_t *to, const uint32_t *from, int64_t n) {
+    for (int64_t j = 0; j < n; j++) to[j * KV_PANEL] = from[j * KV_PANEL];
+}
+
+void kv_copy_key(dtype type, void *to_panel, int to_t, const void *from_panel, int from_t, int64_t d) {
+    if (type == DTYPE_F32) {
+        copy_column32((uint32_t *)to_panel + to_t, (const uint32_t *)from_panel + from_t, d);
+    } else if (type == DTYPE_Q8_0) {
+        uint8_t *q = to_panel;
+        const uint8_t *from_q = from_panel;
+        copy_column8(q + to_t, from_q + from_t, d);
+        uint16_t *scales = (uint16_t *)(void *)(q + d * KV_PANEL);
+        const uint16_t *from_scales = (const uint16_t *)(const void *)(from_q + d * KV_PANEL);
+        copy_column16(scales + to_t, from_scales + from_t, d / KV_Q8_BLOCK);
+    } else { // F16, BF16
+        copy_column16((uint16_t *)to_panel + to_t, (const uint16_t *)from_panel + from_t, d);
+    }
+}
+
 int64_t kv_key_panel_bytes(dtype type, int64_t d) { return KV_PANEL * dtype_row_bytes(type, d); }
 int64_t kv_value_row_bytes(dtype type, int64_t d) { return dtype_row_bytes(type, d); }

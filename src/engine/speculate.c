@@ -1,0 +1,313 @@
+// Which drafts a step verifies. A drafter proposes, the mode or the policy says how many, and what is left of rows, logits, positions
+// and cache blocks when every generation has its own bounds them.
+#include "engine/speculate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/draft_model.h"
+#include "engine/generation.h"
+
+enum { DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5 };
+
+// ---- options -------------------------------------------------------------------------------------------------------------
+
+static status between(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
+    if (value >= low && value <= high) return STATUS_OK;
+    return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value,
+                     (long long)low, (long long)high);
+}
+
+static status decide(tally_speculation *s, error *err) {
+    TRY(between("the mode of speculation", s->mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
+    if (s->mode == TALLY_SPEC_DEFAULT) s->mode = TALLY_SPEC_AUTO;
+    TRY(between("--draft-max", s->draft_max, 0, DRAFT_MAX, err));
+    if (s->draft_max == 0) s->draft_max = DRAFT_MAX;
+    TRY(between("--draft-min", s->draft_min, 0, s->draft_max, err));
+    if (s->draft_min == 0) s->draft_min = 1;
+    TRY(between("--lookup-max", s->lookup_max, 0, LOOKUP_MAX_GRAM, err));
+    if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
+    TRY(between("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
+    if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
+    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 30, err));
+    return between("--shadow", s->shadow, 0, INT32_MAX, err);
+}
+
+// ---- what a step of m rows may cost before any has run --------------------------------------------------------------------
+
+// The part of a weight's time that every further row adds, of what the first takes: arithmetic that reading memory does not hide.
+// Estimates on the careful side of what was measured (docs/speculation.md); real steps correct them.
+static double row_share(const weight *w) {
+    switch (w->part[0].type) {
+    case DTYPE_F32: return 0.25;
+    case DTYPE_F16:
+    case DTYPE_BF16: return 0.4;
+    default: return 0.6;
+    }
+}
+
+// Experts that m rows touch, of those that one touches: E (1 - (1 - k/E)^m) / k.
+static double experts_touched(const model_config *c, int m) {
+    double n = c->n_experts, k = c->n_experts_used;
+    return n > 0 && k > 0 ? n * (1 - pow(1 - k / n, m)) / k : 1;
+}
+
+static void init_times(tally_engine *e) {
+    const model_config *c = &e->plan.model.config;
+    double ratio[STEP_TIMES_MAX], one = 0;
+    for (int m = 1; m <= STEP_TIMES_MAX; m++) {
+        double sum = 0;
+        for (int i = 0; i < e->plan.model.weights.n; i++) {
+            const weight *w = &e->plan.model.weights.w[i];
+            if (w->absorbed || w->role == WEIGHT_EMBED || w->role == WEIGHT_VECTOR) continue;
+            double bytes = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+            if (w->role == WEIGHT_EXPERTS) { // each row computes with its own k, what is read is shared
+                bytes *= (double)c->n_experts_used / c->n_experts;
+                double read = experts_touched(c, m), computed = 1 + row_share(w) * (m - 1);
+                sum += bytes * (read > computed ? read : computed);
+            } else {
+                sum += bytes * (1 + row_share(w) * (m - 1));
+            }
+        }
+        if (m == 1) one = sum;
+        ratio[m - 1] = one > 0 ? sum / one : 1;
+    }
+    step_times_init(&e->times, ratio, one > 0 ? STEP_TIMES_MAX : 0);
+}
+
+// ---- the engine's part ---------------------------------------------------------------------------------------------------
+
+status speculation_open(tally_engine *e, const tally_engine_options *o, error *err) {
+    e->speculation = o->speculation;
+    e->draft_engine = o->draft;
+    e->spec.walk = verify_walk;
+    e->spec.choose = verify_step_choose;
+    TRY(decide(&e->speculation, err));
+    if (o->draft) TRY(draft_model_check(e->source, o->draft->source, err));
+    if (e->speculation.mode == TALLY_SPEC_DRAFT && !o->draft)
+        return error_set(err, STATUS_BAD_ARGUMENT, "--spec draft needs a draft model; name one with -md");
+    init_times(e);
+    size_t rows = (size_t)e->step_rows;
+    e->policy_request = malloc(rows * sizeof *e->policy_request);
+    e->policy_owner = malloc(rows * sizeof *e->policy_owner);
+    e->policy_n = malloc(rows * sizeof *e->policy_n);
+    if (!e->policy_request || !e->policy_owner || !e->policy_n)
+        return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
+    if (e->speculation.corpus > 0) {
+        lookup_corpus_options c = {(int)e->speculation.corpus, e->speculation.lookup_min, e->speculation.lookup_max};
+        TRY(lookup_corpus_create(&e->corpus, &c, err));
+    }
+    if (e->speculation.shadow == 0) return STATUS_OK;
+    e->shadow_logits = malloc((size_t)e->n_vocab * sizeof *e->shadow_logits);
+    if (!e->shadow_logits) return error_no_memory(err, (unsigned long long)e->n_vocab * sizeof *e->shadow_logits);
+    return block_table_init(&e->shadow.cache, &e->blocks, e->plan.device, e->context, err);
+}
+
+void speculation_close(tally_engine *e) {
+    block_table_deinit(&e->shadow.cache);
+    lookup_corpus_destroy(e->corpus);
+    free(e->shadow_logits);
+    free(e->policy_request);
+    free(e->policy_owner);
+    free(e->policy_n);
+}
+
+// ---- a generation's part -------------------------------------------------------------------------------------------------
+
+static status make_drafters(struct tally_generation *g, error *err) {
+    tally_engine *e = g->engine;
+    speculation *s = &g->spec;
+    if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
+    if (e->draft_engine && s->mode != TALLY_SPEC_LOOKUP) {
+        draft_model_options o = {.sampling = &g->sampling,
+                                 .history = &g->history,
+                                 .n_vocab = e->n_vocab,
+                                 .tree = s->mode == TALLY_SPEC_TREE,
+                                 .stops_early = s->mode == TALLY_SPEC_AUTO};
+        TRY(draft_model_create(&s->drafter[DRAFTER_MODEL], e->draft_engine, &o, err));
+    }
+    if (s->mode == TALLY_SPEC_DRAFT) return STATUS_OK;
+    lookup_options o = {e->speculation.lookup_min, e->speculation.lookup_max, e->context, s->mode == TALLY_SPEC_TREE};
+    return draft_lookup_create(&s->drafter[DRAFTER_LOOKUP], &o, e->corpus, err);
+}
+
+status speculation_init(struct tally_generation *g, tally_spec_mode mode, error *err) {
+    TRY(between("the mode of speculation", mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
+    speculation *s = &g->spec;
+    s->mode = mode == TALLY_SPEC_DEFAULT ? g->engine->speculation.mode : mode;
+    draft_policy_init(&s->policy);
+    if (s->mode == TALLY_SPEC_DRAFT && !g->engine->draft_engine)
+        return error_set(err, STATUS_BAD_ARGUMENT, "drafts of a draft model are asked for, but the engine has none");
+    return s->mode == TALLY_SPEC_OFF || g->max_tokens < 2 ? STATUS_OK : make_drafters(g, err);
+}
+
+static void drop_drafter(speculation *s, drafter_kind which) {
+    if (s->drafter[which]) s->drafter[which]->vt->destroy(s->drafter[which]);
+    s->drafter[which] = NULL;
+}
+
+void speculation_deinit(speculation *s) {
+    for (drafter_kind k = 0; k < DRAFTER_KINDS; k++) drop_drafter(s, k);
+}
+
+// ---- proposals -----------------------------------------------------------------------------------------------------------
+
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+// Tokens that may still be chosen behind the next one, which needs no draft.
+static int max_depth(const struct tally_generation *g) { return g->max_tokens - (g->seq.n_tokens - g->n_prompt) - 1; }
+
+static int max_nodes(const struct tally_generation *g) {
+    return smaller(g->engine->speculation.draft_max, g->engine->context - g->seq.n_tokens);
+}
+
+static bool may_draft(const step_part *part, const struct tally_generation *g) {
+    const speculation *s = &g->spec;
+    return part->last_logits && s->mode != TALLY_SPEC_OFF && (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) &&
+           max_depth(g) > 0 && max_nodes(g) > 0;
+}
+
+static void propose(struct tally_generation *g, drafter_kind which, int n) {
+    tally_engine *e = g->engine;
+    speculation *s = &g->spec;
+    drafter *d = s->drafter[which];
+    s->draft.n = s->draft.kind = 0;
+    if (!d || n <= 0) return;
+    status st = d->vt->follow ? d->vt->follow(d, g->seq.token, g->seq.n_tokens, NULL) : STATUS_OK;
+    uint64_t start = clock_now_ns();
+    if (!st) st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
+    if (st) {
+        drop_drafter(s, which);
+        s->draft.n = 0;
+    }
+    draft_clip(&s->draft, n, max_depth(g), e->n_vocab);
+    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    s->draft_seconds += seconds;
+    if (which != DRAFTER_MODEL || s->draft.n == 0) return;
+    double each = seconds / s->draft.n;
+    e->model_seconds = e->model_seconds > 0 ? e->model_seconds + (each - e->model_seconds) / 8 : each;
+}
+
+static void cut(draft *d, int n, int least) {
+    if (d->n > n) d->n = n;
+    if (d->n < least) d->n = 0;
+}
+
+// A mode that drafts whatever it costs.
+static void propose_forced(struct tally_generation *g, int n) {
+    propose(g, DRAFTER_LOOKUP, n);
+    if (g->spec.draft.n == 0) propose(g, DRAFTER_MODEL, n);
+    cut(&g->spec.draft, n, g->engine->speculation.draft_min);
+}
+
+// What a draft of the model takes: measured, or by the bytes that both models read.
+static double model_seconds(const tally_engine *e) {
+    if (e->model_seconds > 0) return e->model_seconds;
+    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0), own = (double)tally_engine_step_bytes(e, 1, 0);
+    return step_times_of(&e->times, 1) * theirs / own;
+}
+
+// What a generation in auto mode offers; a draft model is only asked once it is known how much for.
+static bool offer(struct tally_generation *g, policy_request *r) {
+    tally_engine *e = g->engine;
+    speculation *s = &g->spec;
+    propose(g, DRAFTER_LOOKUP, max_nodes(g));
+    *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
+    if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
+    r->offered = NULL;
+    r->kind = DRAFT_MODEL;
+    r->n = smaller(max_nodes(g), max_depth(g));
+    r->seconds_per_draft = model_seconds(e);
+    return true;
+}
+
+// ---- a step --------------------------------------------------------------------------------------------------------------
+
+typedef struct step_room {
+    int rows, left; // the step's own rows; further rows with logits
+} step_room;
+
+static step_room room_of(const tally_engine *e, const step_part *parts, int n) {
+    int rows = 0, wanted = 0;
+    for (int i = 0; i < n; i++) rows += parts[i].n_rows, wanted += parts[i].last_logits;
+    return (step_room){rows, smaller(e->step_rows - rows, e->logit_rows - wanted)};
+}
+
+static void plan_forced(step_room *room, const step_part *parts, struct tally_generation **owner, int n) {
+    int asking = 0;
+    for (int i = 0; i < n; i++) asking += owner[i]->spec.mode != TALLY_SPEC_AUTO && may_draft(&parts[i], owner[i]);
+    for (int i = 0; i < n && room->left > 0; i++) {
+        struct tally_generation *g = owner[i];
+        if (g->spec.mode == TALLY_SPEC_AUTO || !may_draft(&parts[i], g)) continue;
+        int share = (room->left + asking - 1) / asking;
+        asking--;
+        propose_forced(g, smaller(share, max_nodes(g)));
+        room->rows += g->spec.draft.n;
+        room->left -= g->spec.draft.n;
+    }
+}
+
+static void plan_auto(tally_engine *e, const step_room *room, const step_part *parts, struct tally_generation **owner,
+                      int n) {
+    int asking = 0;
+    for (int i = 0; i < n && room->left > 0; i++) {
+        if (owner[i]->spec.mode != TALLY_SPEC_AUTO || !may_draft(&parts[i], owner[i])) continue;
+        if (offer(owner[i], &e->policy_request[asking])) e->policy_owner[asking++] = owner[i];
+    }
+    if (asking == 0) return;
+    draft_policy_choose(e->policy_request, asking, &e->times, room->rows, room->rows + room->left, e->policy_n);
+    for (int i = 0; i < asking; i++) {
+        struct tally_generation *g = e->policy_owner[i];
+        if (!e->policy_request[i].offered) propose(g, DRAFTER_MODEL, e->policy_n[i]);
+        draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
+        cut(&g->spec.draft, e->policy_n[i], e->speculation.draft_min);
+    }
+}
+
+// Blocks for the drafts, if that takes nobody's: otherwise as many drafts as the blocks at hand hold.
+static void reserve(step_part *part, struct tally_generation *g) {
+    draft *d = &g->spec.draft;
+    block_table *t = &g->seq.cache;
+    if (d->n == 0) return;
+    if (!block_table_reserve(t, part->n_rows + d->n))
+        cut(d, t->n_blocks * KV_BLOCK - t->length - part->n_rows, g->engine->speculation.draft_min);
+    if (d->n > 0) part->draft = d;
+}
+
+static void begin(struct tally_generation *g) {
+    g->spec.draft.n = 0;
+    g->spec.draft_seconds = 0;
+    g->spec.tokens_before = g->seq.n_tokens;
+}
+
+void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation **owner, int n) {
+    for (int i = 0; i < n; i++) begin(owner[i]);
+    step_room room = room_of(e, parts, n);
+    plan_forced(&room, parts, owner, n);
+    plan_auto(e, &room, parts, owner, n);
+    for (int i = 0; i < n; i++) {
+        if (e->ranks) e->ranks->broadcast(e->ranks, &owner[i]->spec.draft, sizeof owner[i]->spec.draft);
+        reserve(&parts[i], owner[i]);
+    }
+}
+
+void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n, double seconds) {
+    int own = 0, drafts = 0;
+    bool chunk = false;
+    for (int i = 0; i < n; i++) {
+        own += parts[i].n_rows;
+        drafts += parts[i].draft ? parts[i].draft->n : 0;
+        chunk |= parts[i].n_rows > 1;
+    }
+    if (!chunk) step_times_seen(&e->times, own + drafts, seconds);
+    policy_step step = {&e->times, own, drafts};
+    for (int i = 0; i < n; i++) {
+        struct tally_generation *g = owner[i];
+        const speculation *s = &g->spec;
+        if (s->mode != TALLY_SPEC_AUTO || !parts[i].last_logits) continue;
+        draft_policy_ran(&g->spec.policy, &step, s->draft.n, g->seq.n_tokens - s->tokens_before, s->draft_seconds);
+        draft_policy_learn(&g->spec.policy, g->seq.token, g->seq.n_tokens);
+    }
+}
