@@ -15,7 +15,6 @@ EMU_LIBS := ascendcl nnopbase opapi opapi_math opapi_nn opapi_cv opapi_transform
 EMU_THIN := $(foreach v,$(EMU_VERSIONS),$(patsubst %,$(EMU)/$(v)/.stamp,$(v)))
 
 CPPFLAGS += -Iemulator/include
-$(call obj,emulator/%): CPPFLAGS := $(CPPFLAGS)
 $(BUILD)/obj/emulator/%.o: CFLAGS += -fvisibility=default
 
 .PHONY: emulator

@@ -65,11 +65,15 @@ aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t ir_index, si
                                     aclTensorList *list, void *address);
 
 // The older spelling of the same calls, kept by the vendor as aliases.
-aclnnStatus AclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
-aclnnStatus AclDestroyAclOpExecutor(aclOpExecutor *executor);
 aclnnStatus AclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *address);
 aclnnStatus AclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *address);
 aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *address);
+aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t ir_index, size_t relative_index,
+                                         aclTensorList *list, void *address);
+aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t ir_index, size_t relative_index,
+                                          aclTensorList *list, void *address);
+aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t ir_index, size_t relative_index,
+                                    aclTensorList *list, void *address);
 
 #ifdef __cplusplus
 }

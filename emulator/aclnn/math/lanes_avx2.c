@@ -1,0 +1,5 @@
+#if defined(__AVX2__)
+#define LANES_ROWS 2
+#define LANES_TABLE em_lanes_avx2
+#include "emulator/aclnn/math/lanes_tmpl.h"
+#endif
