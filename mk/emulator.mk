@@ -59,4 +59,4 @@ $(EMU_TESTS): $(BUILD)/tests/emulator/%: $(BUILD)/obj/tests/emulator/%.o $(EMU_T
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(EMU)/9.1 -Wl,--no-as-needed $(patsubst %,-l%,ascendcl nnopbase opapi) -L$(EMU) \
 	  -ltally_emu -Wl,-rpath,$(CURDIR)/$(EMU)/9.1:$(CURDIR)/$(EMU) $(LIBS) $(TEST_LIBS)
 
--include $(call obj,$(EMU_SRC:.c=.d) $(EMU_TEST_SRC:.c=.d))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(EMU_SRC) $(wildcard tests/emulator/*.c))

@@ -8,13 +8,16 @@ function here(since, till) { return number(since) <= number(version) && (till ==
 function emit(name) {
     if (want == "rename") print name, "emu_" name
     if (want != "jumps") return
-    if (!started++) print "    .text\n    .section .note.GNU-stack,\"\",%progbits\n    .text"
     print "    .globl " name "\n    .type " name ", %function\n    .p2align 4\n" name ":"
     print "#if defined(__x86_64__)\n    jmp *emu_" name "@GOTPCREL(%rip)\n#else\n    b emu_" name "\n#endif"
     print "    .size " name ", . - " name
 }
 function in_opapi(repo) { return lib == "opapi" || (number(version) >= number("8.5") && lib == "opapi_" repo) }
-BEGIN { if (want == "table") print "#include \"emulator/aclnn/operators.h\"\n\nconst emu_operator emu_operators[] = {" }
+BEGIN {
+    # A library without any names yet is still there; the split ones since 8.5.
+    if (want == "jumps" && (lib !~ /^opapi_/ || number(version) >= number("8.5"))) print "    .section .note.GNU-stack,\"\",%progbits\n    .text"
+    if (want == "table") print "#include \"emulator/aclnn/operators.h\"\n\nconst emu_operator emu_operators[] = {"
+}
 /^#/ || NF == 0 { next }
 FILENAME ~ /operators\.txt$/ {
     if (NF != 9) { print FILENAME ":" FNR ": 9 columns wanted, not " NF >"/dev/stderr"; exit 1 }

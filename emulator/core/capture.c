@@ -229,6 +229,10 @@ void emu_capture_forget_stream(emu_stream *s) {
     s->capture = NULL;
 }
 
+void emu_captures_forget(void) {
+    while (emu()->captures) give_up(emu()->captures);
+}
+
 static emu_capture *start(emu_stream *s, int device, int *code) {
     emu_capture *c = calloc(1, sizeof *c);
     emu_graph *g = c ? emu_graph_create(device) : NULL;

@@ -23,7 +23,7 @@ const char *emu_rule_id(emu_rule rule) { return rules[rule].id; }
 const char *emu_rule_text(emu_rule rule) { return rules[rule].text; }
 int emu_rule_code(emu_rule rule) { return rules[rule].code; }
 
-enum { TEXT = 1024 };
+enum { TEXT = EMU_RECENT_MAX };
 
 // What a thread is doing and what went wrong last.
 typedef struct thread_report {
@@ -159,6 +159,12 @@ void emu_report_forget(void) {
     r->rule = NULL;
 }
 
-const char *emu_recent(void) { return report()->recent; }
+void emu_recent_get(emu_recent *out) {
+    memcpy(out->text, report()->recent, TEXT);
+    out->rule = report()->rule;
+}
 
-void emu_recent_set(const char *text) { snprintf(report()->recent, TEXT, "%s", text); }
+void emu_recent_set(const emu_recent *r) {
+    memcpy(report()->recent, r->text, TEXT);
+    report()->rule = r->rule;
+}

@@ -53,6 +53,7 @@ int emu_capture_refuse(const emu_stream *s, emu_rule rule,
                        const char *text);          // breaks the rule and invalidates the capture
 void emu_capture_invalidate(const emu_capture *c); // if it is still there
 void emu_capture_forget_stream(emu_stream *s);
+void emu_captures_forget(void); // all of them
 
 // Replays.
 emu_graph *emu_graph_create(int device);

@@ -359,7 +359,7 @@ static int release_address(void *address) {
     if (!r || r->start != (uint64_t)(uintptr_t)address)
         return emu_fail(EMU_RULE_bad_free, "%p begins no reserved range", address);
     const emu_block *b = emu_block_at(r->start);
-    if (b && b->mapped && b->state == EMU_BLOCK_LIVE)
+    if (b && b->mapped && b->state == EMU_BLOCK_LIVE && r->start < b->start + b->size)
         return emu_fail(EMU_RULE_bad_free, "memory is still mapped into the range at %p", address);
     device_memory *m = memory_of(r->device);
     *r = m->reserved[--m->n_reserved];
@@ -424,7 +424,7 @@ static int map_memory(void *address, size_t size, size_t offset, aclrtDrvMemHand
                         address, offset);
     }
     const emu_block *b = emu_block_at(start);
-    if (b && b->mapped && b->state == EMU_BLOCK_LIVE)
+    if (b && b->mapped && b->state == EMU_BLOCK_LIVE && start < b->start + b->size)
         return emu_fail(EMU_RULE_bad_param, "memory is mapped at %p already", address);
     emu_block made = {
         .start = start, .size = size, .page_start = start, .page_size = size, .device = r->device, .mapped = true};

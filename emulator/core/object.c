@@ -98,6 +98,15 @@ const char *emu_kind_name(emu_kind kind) {
     return names[kind];
 }
 
+void emu_object_each(emu_kind kind, void (*fn)(void *object)) {
+    for (int c = 0; c < N_CLASSES; c++) {
+        for (uint64_t at = 0; at < pool.used[c]; at += slot_size(c)) {
+            emu_object *o = (emu_object *)(pool.base + PART * (uint64_t)c + at);
+            if (o->alive && o->kind == (uint16_t)kind) fn(o);
+        }
+    }
+}
+
 void emu_objects_forget(void) {
     if (pool.base) munmap(pool.base, PART * N_CLASSES);
     memset(&pool, 0, sizeof pool);

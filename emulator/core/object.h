@@ -45,6 +45,7 @@ emu_look emu_object_look(const void *handle, emu_kind kind);
 // 0, or breaks dead_handle or wrong_handle (descriptors: bad_argument's code family is left to the caller).
 int emu_object_need(const void *handle, emu_kind kind, const char *what);
 const char *emu_kind_name(emu_kind kind);
-void emu_objects_forget(void); // all of them
+void emu_object_each(emu_kind kind, void (*fn)(void *object)); // those alive
+void emu_objects_forget(void);                                 // all of them
 
 #endif

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/aclnn/executor.h"
+#include "emulator/core/graph.h"
 #include "emulator/core/memory.h"
 #include "emulator/core/stream.h"
 #include "emulator/core/state.h"
 #include "emulator/core/tally_emu.h"
+#include "emulator/core/task.h"
 #include "emulator/core/workers.h"
 
 static char *settings_why(void) {
@@ -91,10 +94,22 @@ int tally_emu_live_objects(char *kinds, size_t size) {
 uint64_t tally_emu_launches(void) { return emu()->launches; }
 uint64_t tally_emu_executions(void) { return emu()->executions; }
 
+static void forget_executor(void *e) { emu_body_drop(((aclOpExecutor *)e)->body); }
+static void forget_event(void *e) { emu_mark_drop(((emu_event *)e)->mark); }
+
+static void forget_graph(void *g) {
+    ((emu_graph *)g)->references = 1;
+    emu_graph_drop(g);
+}
+
 void tally_emu_reset(void) {
     emu_lock();
     emu_state *s = emu();
     emu_streams_forget();
+    emu_captures_forget();
+    emu_object_each(EMU_GRAPH, forget_graph);
+    emu_object_each(EMU_EVENT, forget_event);
+    emu_object_each(EMU_EXECUTOR, forget_executor);
     emu_memory_forget();
     emu_objects_forget();
     emu_workers_stop();

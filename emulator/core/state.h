@@ -14,6 +14,7 @@
 #include "emulator/core/config.h"
 #include "emulator/core/fail.h"
 #include "emulator/core/object.h"
+#include "emulator/core/recent.h"
 
 #define EMU_MAX_DEVICES 16
 
@@ -67,8 +68,7 @@ struct emu_stream {
     emu_clock clock;              // of the last task
     bool unclear;                 // waits for an event that was not recorded yet, so its clock misses something
     int error;                    // of work that failed, told at the next synchronisation
-    emu_rule error_rule;
-    char error_text[512];
+    emu_recent error_report;
     emu_capture *capture;
     emu_group *group;   // a task group begun and not ended
     emu_group *updated; // a group being updated on this stream

@@ -242,7 +242,7 @@ static bool ready(const emu_task *t) {
 static void failed(emu_stream *s, int code) {
     if (s->error) return;
     s->error = code;
-    snprintf(s->error_text, sizeof s->error_text, "%s", emu_recent());
+    emu_recent_get(&s->error_report);
     if (s->context->stop_on_failure) s->context->stopped = code;
 }
 
@@ -259,15 +259,15 @@ static void run_next(emu_stream *s) {
         t->hangs = true;
         return;
     }
-    char kept[1024];
-    snprintf(kept, sizeof kept, "%s", emu_recent());
+    emu_recent kept;
+    emu_recent_get(&kept);
     uint64_t began = emu_tracing() ? emu_now_ns() : 0;
     int code = emu_task_run(t);
     if (emu_tracing())
         emu_trace("  ran %s = %d %.1f us", emu_task_text(t).text, code, (double)(emu_now_ns() - began) * 1e-3);
     finish(s, t);
     if (code) failed(s, code);
-    emu_recent_set(kept);
+    emu_recent_set(&kept);
 }
 
 // A stream whose next task may run, by the seed; NULL: none.
@@ -367,7 +367,7 @@ static int drain(emu_stream *s, uint64_t number, int ms) {
 
 int emu_stream_take_error(emu_stream *s) {
     int code = s->error;
-    if (code) emu_recent_set(s->error_text);
+    if (code) emu_recent_set(&s->error_report);
     s->error = 0;
     return code;
 }
@@ -391,7 +391,7 @@ int emu_wait_all(int ms) {
     if (!c) return code;
     if (emu_inject(&emu()->n_sync, emu()->config.lost)) return lose(c->device);
     int found = 0;
-    char text[1024] = "";
+    emu_recent first;
     for (int i = 0; i < emu()->n_slots; i++) {
         emu_stream *s = emu()->streams[i];
         if (!s || s->context->device != c->device || s->capture) continue;
@@ -399,10 +399,10 @@ int emu_wait_all(int ms) {
         emu_host_knows(&s->clock);
         if ((code = emu_stream_take_error(s)) && !found) {
             found = code;
-            snprintf(text, sizeof text, "%s", emu_recent());
+            emu_recent_get(&first);
         }
     }
-    if (found) emu_recent_set(text);
+    if (found) emu_recent_set(&first);
     return found;
 }
 
