@@ -46,6 +46,10 @@ const option_row option_table[] = {
     INT("Model", "-t, --threads", "N", threads, PROMPTS | CMD_CHAT, 1, 1024, 0,
         "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
+    TEXT("Model", "--device", "DEVICE", device, LOADS,
+         "cpu (default), ascend:N, or emu:CHIP, the emulator; 'tally devices' lists them, docs/ascend.md the settings"),
+    {"Model", "--dtype", "TYPE", OPTION_TEXT, FIELD(dtype), LOADS, 0, 0, 0, "f16|bf16",
+     "with an NPU: weights are converted to f16 or bf16 when they are loaded; default: as in the file"},
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 
@@ -145,7 +149,8 @@ const option_row option_table[] = {
     FLAG("Output", "--skip-special", skip_special, CMD_DETOKENIZE, "leave special tokens out of the text"),
     FLAG("Output", "--text", text, CMD_TOKENIZE, "with --chat: write the rendered prompt, byte for byte"),
     FLAG("Output", "--json", json, CMD_RUN, "print one JSON object at the end instead of text"),
-    FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT | CMD_PLAN, "print one JSON object instead of a table"),
+    FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT | CMD_PLAN | CMD_DEVICES,
+         "print one JSON object instead of a table"),
     FLAG("Output", "-v, --verbose", verbose, LOADS, "memory table and timings even when stderr is no terminal"),
     {0},
 };

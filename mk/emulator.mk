@@ -14,7 +14,6 @@ EMU_TABLES := $(wildcard emulator/abi/*.txt)
 EMU_LIBS := ascendcl nnopbase opapi opapi_math opapi_nn opapi_cv opapi_transformer
 EMU_THIN := $(foreach v,$(EMU_VERSIONS),$(patsubst %,$(EMU)/$(v)/.stamp,$(v)))
 
-CPPFLAGS += -Iemulator/include
 $(BUILD)/obj/emulator/%.o: CFLAGS += -fvisibility=default
 
 .PHONY: emulator

@@ -368,7 +368,7 @@ static status choose_type(ascend_backend *b, const ascend_options *o, error *err
         return error_set(err, STATUS_UNSUPPORTED, "%s has no BF16; convert the weights at load: --dtype f16",
                          ascend_device_text(&b->device, text));
     b->type = t;
-    b->base.cache_type = t;
+    b->base.only_cache_type = &b->type;
     return STATUS_OK;
 }
 

@@ -25,11 +25,11 @@ const char *ascend_type_name(aclDataType type) {
 // ---- descriptors ---------------------------------------------------------------------------------------------------------
 
 static aclTensor *make_tensor(ascend_call *c, const ascend_view *v) {
-    int64_t storage = v->offset + 1; // up to the last number the view reaches
-    for (int i = 0; i < v->rank; i++) storage += (v->dim[i] - 1) * v->stride[i];
+    int64_t length = v->offset + 1; // up to the last number the view reaches
+    for (int i = 0; i < v->rank; i++) length += (v->dim[i] - 1) * v->stride[i];
     if (c->n_tensors == 0) c->type = v->type;
     aclTensor *t = c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset, ACL_FORMAT_ND,
-                                                  &storage, 1, v->data);
+                                                  &length, 1, v->data);
     if (!t) c->no_memory = true;
     return t;
 }

@@ -57,9 +57,9 @@ status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *
 // 1 / rms of every row: an operand of the operator, and where the step looks for rows that are not finite.
 static ascend_view rstd_view(const ascend_backend *b, const op *o, const ascend_view *x, int t) {
     int line = b->norm_slot[o - b->list->ops];
-    if (line < 0) {
-        ascend_view v = VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], x->dim[1], 1);
-        return v;
+    if (line < 0) { // of heads, or of the wanted rows
+        return x->rank == 3 ? VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], x->dim[1], 1)
+                            : VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], 1);
     }
     ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->spec.tile, 1);
     v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->spec.tile;
