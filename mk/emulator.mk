@@ -59,3 +59,6 @@ $(EMU_TESTS): $(BUILD)/tests/emulator/%: $(BUILD)/obj/tests/emulator/%.o $(EMU_T
 	  -ltally_emu -Wl,-rpath,$(CURDIR)/$(EMU)/9.1:$(CURDIR)/$(EMU) $(LIBS) $(TEST_LIBS)
 
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(EMU_SRC) $(wildcard tests/emulator/*.c))
+
+# Tests of the backend load the emulator themselves, as the program does.
+$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ascend/test_*.c)): | $(EMU_THIN)
