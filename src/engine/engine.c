@@ -166,6 +166,7 @@ static int64_t positions_for(const tally_engine_options *o, int64_t context, int
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
     step_limits *l = &p->limits;
     choose_rows(o, l);
+    l->model_context = p->model.config.context_length;
     int64_t tile = p->device->row_tile ? p->device->row_tile : 1, rows = (l->max_rows + tile - 1) / tile * tile,
             out = (l->max_out + tile - 1) / tile * tile;
     TRY(plan_memory(&p->model.list, rows, out, &p->workspace_bytes, err));

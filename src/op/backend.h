@@ -21,6 +21,7 @@ typedef struct step_limits {
     int max_rows, max_out; // per step
     int n_blocks;          // cache blocks
     int max_context;       // positions of the longest sequence
+    int model_context;     // positions the model was made for, whatever the options say; 0: not known
 } step_limits;
 
 // One step. Rows of one sequence stand one behind the other, in ascending position; or, with `parent`, as a tree (docs/exactness.md).

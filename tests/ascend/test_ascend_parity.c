@@ -118,7 +118,7 @@ static void test_a2_f16(void **state) { (void)state, check_place(&(place){"emu:9
 static void test_a2_composed(void **state) { (void)state, check_place(&(place){"emu:910B3,off=all", DTYPE_BF16, 3, true}); }
 static void test_a2_81(void **state) { (void)state, check_place(&(place){"emu:910B3,cann=8.1", DTYPE_BF16, 3, true}); }
 static void test_a3_85(void **state) { (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true}); }
-static void test_910a(void **state) { (void)state, check_place(&(place){"emu:910A", DTYPE_F16, 3, false}); }
+static void test_910a(void **state) { (void)state, check_place(&(place){"emu:910A", DTYPE_F16, 3, true}); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -68,18 +68,22 @@ static status ascend_supports(const backend *base, const op *o, const weight_set
     return STATUS_OK;
 }
 
+static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+
 // ---- sizes -----------------------------------------------------------------------------------------------------------------
 
 static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const step_limits *l) {
     const ascend_backend *b = (const ascend_backend *)base;
-    int64_t norms = 0, row = 0;
+    int64_t norms = 0, row = 0, behind = 0;
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
         norms += o->code == OP_RMS_NORM || o->code == OP_ADD_RMS_NORM;
+        int64_t key_row = (int64_t)o->args.attention.n_kv_heads * o->args.attention.head_dim * 2;
+        if (o->code == OP_ATTENTION) behind = max64(behind, (ascend_seen_blocks(l) - l->n_blocks) * KV_BLOCK * key_row);
         if (o->code == OP_ATTENTION && tensor_row_len(&o->in[0]) > row) row = tensor_row_len(&o->in[0]);
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
-    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + (64 << 20);
+    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind + (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {
@@ -117,8 +121,6 @@ static status choose_types(ascend_backend *b, error *err) {
 typedef struct scratch_need { // the largest of each over the list's operations
     int64_t rope, router, sorted, entries, experts, head_rows;
 } scratch_need;
-
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static scratch_need measure_scratch(const ascend_backend *b) {
     scratch_need n = {0};
@@ -158,7 +160,9 @@ static status alloc_scratch(ascend_backend *b, error *err) {
 static status alloc_cache(ascend_backend *b, error *err) {
     b->n_blocks = b->limits.n_blocks + EXTRA_BLOCKS;
     b->layer_bytes = (int64_t)b->n_blocks * KV_BLOCK * b->cache.n_kv_heads * b->cache.head_dim * 2;
-    int64_t bytes = 2 * b->cache.n_layers * b->layer_bytes;
+    b->n_seen_blocks = ascend_seen_blocks(&b->limits);
+    int64_t behind = b->layer_bytes / b->n_blocks * (b->n_seen_blocks - b->n_blocks);
+    int64_t bytes = 2 * b->cache.n_layers * b->layer_bytes + behind;
     TRY(ascend_device_alloc(&b->device, bytes, "the cache", &b->kv, err));
     for (int part = 0; part < 2 * b->cache.n_layers; part++) { // finite from the start (cache.c)
         void *at = ascend_cache_of(b, part / 2, part % 2);
@@ -227,6 +231,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_device_alloc(&b->device, workspace_bytes, "the step's temporaries", &b->temps, err));
     TRY(ascend_rows_alloc(b, err));
     TRY(alloc_scratch(b, err));
+    TRY(ascend_moe_prepare(b, err));
     TRY(ascend_attention_prepare(b, err));
     TRY(ascend_rope_prepare(b, g->weights, err));
     TRY(alloc_host(b, err));

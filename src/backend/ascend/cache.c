@@ -3,12 +3,20 @@
 //
 // Attention reads whole blocks and masks; a masked value is multiplied by zero, so what lies in a block must always be finite. It is
 // zero to begin with, and rows that came out not finite are cleared.
+//
+// Attention is told of as many blocks as the model's own context has, be the cache smaller, since an operator's order of sums may
+// depend on every number of its shapes. So the view of the last layer reaches behind the cache; no table names a block there.
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/ascend/internal.h"
 
 static int64_t row_bytes(const cache_desc *c) { return (int64_t)c->n_kv_heads * c->head_dim * 2; }
+
+int ascend_seen_blocks(const step_limits *l) {
+    int unit = (l->model_context + KV_BLOCK - 1) / KV_BLOCK + EXTRA_BLOCKS;
+    return ascend_pad(l->n_blocks + EXTRA_BLOCKS, unit);
+}
 
 int64_t ascend_block_bytes(const backend *base, const cache_desc *c) {
     (void)base;

@@ -52,6 +52,11 @@ typedef struct ascend_scratch { // device memory of the operators' compositions
     void *expert_count;         // [tiles][experts] I32
     void *expert_count64;       // [tiles][experts] I64
     void *expert_p;             // [tile, used] in the activations' type
+    // mixtures without routing operators only
+    void *expert_number;        // [experts] I32: 0, 1, 2 ...
+    void *expert_chosen;        // [tile * used] BOOL
+    void *expert_product;       // [tile * used, widest]
+    void *topk_value, *topk_index; // [tile, used] in the router's type, I64
     void *head_rstd;            // [tile * heads] F32
     void *rstd;                 // [norms][rows] F32: what the finite check reads
 } ascend_scratch;
@@ -69,6 +74,7 @@ typedef struct ascend_backend {
     cache_desc cache;
     step_limits limits;
     int n_blocks;         // with the extra ones
+    int n_seen_blocks;    // that attention is told of: more, so that the number does not depend on the cache's size
     int64_t layer_bytes;  // keys, or values, of one layer
     void *kv;             // [layers][keys, values][n_blocks][64][kv heads * head_dim]
     void *temps;          // the planned workspace
@@ -114,6 +120,7 @@ void ascend_rows_fill(ascend_backend *b, const step_inputs *in);
 
 // ---- the cache (cache.c) ---------------------------------------------------------------------------------------------------
 
+int ascend_seen_blocks(const step_limits *l);
 int64_t ascend_block_bytes(const backend *base, const cache_desc *desc);
 void *ascend_cache_of(const ascend_backend *b, int layer, bool values);
 status ascend_cache_clear_rows(ascend_backend *b, const step_inputs *in); // of rows with a fault
@@ -140,6 +147,13 @@ status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view 
 status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *rstd, float eps, error *err);
 bool ascend_attention_fused(const ascend_backend *b, const op *o);
 status ascend_attention_prepare(ascend_backend *b, error *err);
+// Mixtures without routing operators (ops_moe_composed.c).
+bool ascend_moe_fused(const ascend_backend *b);
+status ascend_moe_prepare(ascend_backend *b, error *err);
+status ascend_gate_composed(ascend_backend *b, const op *o, int t, error *err);
+status ascend_experts_composed(ascend_backend *b, const op *o, int t, error *err);
+status ascend_combine_composed(ascend_backend *b, const op *o, int t, error *err);
+
 status ascend_rope_prepare(ascend_backend *b, const weight_set *weights, error *err);
 
 #endif

@@ -138,8 +138,8 @@ typedef struct fused_views {
 static fused_views fused_views_of(const ascend_backend *b, const op *o, const ascend_attention_tile *a, int at) {
     int64_t heads = o->in[0].dim[1], d = o->in[0].dim[2], row = (int64_t)b->cache.n_kv_heads * d;
     fused_views v = {.q = VIEW(b->scratch.queries, ascend_act(b), ATTENTION_ROWS, heads, d),
-                     .key = VIEW(ascend_cache_of(b, o->layer, false), ascend_act(b), b->n_blocks, KV_BLOCK, row),
-                     .value = VIEW(ascend_cache_of(b, o->layer, true), ascend_act(b), b->n_blocks, KV_BLOCK, row),
+                     .key = VIEW(ascend_cache_of(b, o->layer, false), ascend_act(b), b->n_seen_blocks, KV_BLOCK, row),
+                     .value = VIEW(ascend_cache_of(b, o->layer, true), ascend_act(b), b->n_seen_blocks, KV_BLOCK, row),
                      .mask = VIEW(b->scratch.mask, ACL_BOOL, FUSED_MASK, FUSED_MASK),
                      .table = VIEW(b->inputs, ACL_INT32, 1, a->block + 1),
                      .out = VIEW(b->scratch.results, ascend_act(b), ATTENTION_ROWS, heads, d),

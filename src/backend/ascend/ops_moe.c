@@ -1,5 +1,5 @@
 // Mixture of experts. Rows are sorted by expert before the first product of a layer and brought back by the sum over slots, so between
-// the two a temporary [rows, slots, n] holds its rows in the experts' order.
+// the two a temporary [rows, slots, n] holds its rows in the experts' order. Without the operators for that: ops_moe_composed.c.
 #include "backend/ascend/internal.h"
 
 static int64_t n_experts(const ascend_backend *b, const op *o) { return ascend_weight_view(b, &o->in[1]).dim[0]; }
@@ -15,7 +15,9 @@ static status gate(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_router_topk(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    for (int t = 0; t < ascend_tiles(b, &o->in[0]); t++) TRY(gate(b, o, t, err));
+    bool fused = ascend_moe_fused(b);
+    for (int t = 0; t < ascend_tiles(b, &o->in[0]); t++)
+        TRY(fused ? gate(b, o, t, err) : ascend_gate_composed(b, o, t, err));
     return STATUS_OK;
 }
 
@@ -70,7 +72,12 @@ static ascend_view entries_of(ascend_view v) {
 status ascend_expert_linear(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     const tensor *x = &o->in[0];
+    bool fused = ascend_moe_fused(b);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
+        if (!fused) {
+            TRY(ascend_experts_composed(b, o, t, err));
+            continue;
+        }
         ascend_view out = entries_of(ascend_rows_view(b, &o->out[0], t));
         ascend_view in = x->n_dims == 3 ? entries_of(ascend_rows_view(b, x, t))
                                         : VIEW(b->scratch.experts, out.type, out.dim[0], x->dim[1]);
@@ -99,6 +106,8 @@ static status combine(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_expert_combine(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) TRY(combine(b, o, t, err));
+    bool fused = ascend_moe_fused(b);
+    for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++)
+        TRY(fused ? combine(b, o, t, err) : ascend_combine_composed(b, o, t, err));
     return STATUS_OK;
 }

@@ -28,7 +28,7 @@ static status parse_off(str value, unsigned *off, error *err) {
             *off |= 1u << found;
         } else {
             return error_set(err, STATUS_BAD_ARGUMENT,
-                             "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias",
+                             "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe",
                              STR_ARG(word));
         }
         at += word.len + 1;

@@ -13,7 +13,8 @@
     X(ATTENTION, "attention") \
     X(SWIGLU, "swiglu") \
     X(SCATTER, "scatter") \
-    X(BIAS, "bias")
+    X(BIAS, "bias") \
+    X(MOE, "moe")
 
 typedef enum ascend_fused {
 #define ASCEND_FUSED_ENUM(name, text) ASCEND_FUSED_##name,

@@ -52,6 +52,8 @@
     X(aclnnApplyRotaryPosEmb, CHIPS_ALL) \
     X(aclnnApplyRotaryPosEmbV2, CHIPS_310P_UP) \
     X(aclnnCast, CHIPS_ALL) \
+    X(aclnnDiv, CHIPS_ALL) \
+    X(aclnnEqTensor, CHIPS_ALL) \
     X(aclnnFusedInferAttentionScoreV2, CHIPS_A2_A3) \
     X(aclnnFusedInferAttentionScoreV3, CHIPS_A2_A3) \
     X(aclnnFusedInferAttentionScoreV4, CHIPS_A2_A3) \
@@ -62,7 +64,6 @@
     X(aclnnIndexSelect, CHIPS_ALL) \
     X(aclnnInplaceAdd, CHIPS_ALL) \
     X(aclnnInplaceCopy, CHIPS_ALL) \
-    X(aclnnInplaceDiv, CHIPS_ALL) \
     X(aclnnInplaceIndexCopy, CHIPS_A2_UP) \
     X(aclnnInplaceMaskedFillScalar, CHIPS_ALL) \
     X(aclnnInplaceMul, CHIPS_ALL) \
@@ -76,6 +77,7 @@
     X(aclnnReduceSum, CHIPS_ALL) \
     X(aclnnRmsNorm, CHIPS_ALL) \
     X(aclnnRotaryPositionEmbedding, CHIPS_310P_UP) \
+    X(aclnnSWhere, CHIPS_ALL) \
     X(aclnnScatterPaKvCache, CHIPS_A2_UP) \
     X(aclnnSilu, CHIPS_ALL) \
     X(aclnnSoftmax, CHIPS_ALL) \
