@@ -154,7 +154,7 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     TRY(ascend_device_alloc(d, rows * n.entries * 4, "places of rows", &s->expert_row, err));
     TRY(ascend_device_alloc(d, rows / tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
     TRY(ascend_device_alloc(d, rows / tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
-    return ascend_device_alloc(d, tile * n.entries * 2, "experts' factors", &s->expert_p, err);
+    return ascend_device_alloc(d, tile * n.entries * 4, "experts' factors", &s->expert_p, err);
 }
 
 static status alloc_cache(ascend_backend *b, error *err) {
@@ -187,7 +187,7 @@ static status alloc_host(ascend_backend *b, error *err) {
     return b->logits && b->fault && b->fault_label ? STATUS_OK : error_no_memory(err, logits * sizeof *b->logits);
 }
 
-static status run_list(ascend_backend *b, error *err) {
+status ascend_run_list(ascend_backend *b, error *err) {
     const op_list *g = b->list;
     for (int i = 0; i < g->n_ops; i++) {
         int skip = 0;
@@ -199,24 +199,35 @@ static status run_list(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
-// Phase 1 of everything a step may call: what chip or library refuse is an error now, and the workspace is as large as any asks for.
-// Shapes depend on the block of a row's position alone, so a row in the first, one in the middle and one in the last block stand for
-// all; workspaces grow with the keys or not at all.
+// One row at a position: every operation, or attention alone.
+static status dry_row(ascend_backend *b, const int32_t *table, int32_t pos, const op *only, error *err) {
+    const int32_t token = 0, seq = 0, out_row = 0;
+    step_inputs in = {.n_rows = 1, .n_out = 1, .n_seqs = 1, .token = &token, .pos = &pos, .seq = &seq, .block_table = &table,
+                      .out_row = &out_row};
+    int skip;
+    ascend_rows_fill(b, &in);
+    b->call.o = only;
+    return only ? ascend_attention(b, only, &skip, err) : ascend_run_list(b, err);
+}
+
+// Phase 1 of everything a step calls: what chip or library refuse is an error now, and the workspace suffices for any. Shapes depend
+// on the block of a row's position alone, and only attention's on that.
 static status dry_run(ascend_backend *b, error *err) {
-    int blocks = (b->limits.max_context + KV_BLOCK - 1) / KV_BLOCK, n = b->limits.max_rows < 3 ? 1 : 3;
+    int blocks = (b->limits.max_context + KV_BLOCK - 1) / KV_BLOCK;
     int32_t *table = calloc((size_t)blocks, sizeof *table);
     if (!table) return error_no_memory(err, (unsigned long long)blocks * sizeof *table);
-    const int32_t token[3] = {0}, pos[3] = {b->limits.max_context - 1, 0, b->limits.max_context / 2}, seq[3] = {0, 1, 2}, out_row[1] = {0};
-    const int32_t *tables[3] = {table, table, table};
-    step_inputs in = {.n_rows = n, .n_out = 1, .n_seqs = n, .token = token, .pos = pos, .seq = seq, .block_table = tables,
-                      .out_row = out_row};
-    ascend_rows_fill(b, &in);
+    const op *attention = NULL;
+    for (int i = 0; i < b->list->n_ops && !attention; i++) {
+        if (b->list->ops[i].code == OP_ATTENTION) attention = &b->list->ops[i];
+    }
     b->call.dry = true;
-    status s = run_list(b, err);
+    status s = dry_row(b, table, b->limits.max_context - 1, NULL, err);
+    for (int i = 0; i < blocks && attention && !s; i++) s = dry_row(b, table, i * KV_BLOCK, attention, err);
     b->call.dry = false;
     free(table);
     if (s) return s;
-    uint64_t bytes = b->call.largest_workspace + 32;
+    // Copies of rows in other numbers than one were not asked about; twice the largest is beyond what they take.
+    uint64_t bytes = 2 * b->call.largest_workspace + 32;
     s = ascend_device_alloc(&b->device, (int64_t)bytes, "the operators' workspace", &b->call.workspace, err);
     if (!s) b->call.workspace_bytes = bytes;
     return s;
@@ -236,6 +247,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_rope_prepare(b, g->weights, err));
     TRY(alloc_host(b, err));
     TRY(alloc_cache(b, err));
+    TRY(ascend_graph_prepare(b, err));
     return dry_run(b, err);
 }
 
@@ -245,6 +257,7 @@ static void ascend_destroy(backend *base) {
     error err;
     ascend_device_enter(&b->device, &err);
     lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, -1);
+    ascend_graph_free(b);
     ascend_rows_free(b);
     if (b->host_logits) lib->aclrtFreeHost(b->host_logits);
     if (b->host_rstd) lib->aclrtFreeHost(b->host_rstd);
@@ -273,7 +286,7 @@ static status run_step(ascend_backend *b, error *err) {
     const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
     TRY(ascend_device_enter(&b->device, err));
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
-    TRY(run_list(b, err));
+    TRY(ascend_graph_run(b, err));
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
     TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * 2, ACL_MEMCPY_DEVICE_TO_HOST, err));
     return ascend_device_sync(&b->device, err);

@@ -108,6 +108,7 @@ static status grow_workspace(ascend_call *c, error *err) {
     c->workspace = NULL, c->workspace_bytes = 0;
     TRY(ascend_device_alloc(c->device, (int64_t)c->need, "the operators' workspace", &c->workspace, err));
     c->workspace_bytes = c->need;
+    c->growths++;
     return STATUS_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct ascend_call {
     bool dry;
     void *workspace;
     uint64_t workspace_bytes, largest_workspace;
-    int64_t launches;
+    int64_t launches, growths; // growths: of the workspace after the dry run
     const op *o; // at hand, for messages; NULL: none
     // of the operator that is being called
     uint64_t need;
@@ -50,8 +50,8 @@ aclIntArray *ascend_ints(ascend_call *c, const int64_t *values, int n);
 aclScalar *ascend_scalar(ascend_call *c, float value);
 
 typedef aclnnStatus ascend_phase_2(void *workspace, uint64_t bytes, aclOpExecutor *executor, aclrtStream stream);
-// What follows phase 1. The workspace is the call's; one that is too small is replaced after the stream has been waited for, which
-// happens in no step: the dry run has seen all.
+// What follows phase 1. The workspace is the call's; one that is too small is replaced after the stream has been waited for. The dry
+// run's sizes leave room, so that this is rare; captured graphs that hold the old one are then of no use.
 status ascend_call_finish(ascend_call *c, const char *name, int code, ascend_phase_2 *phase_2, error *err);
 status ascend_call_missing(const ascend_call *c, const char *name, error *err);
 

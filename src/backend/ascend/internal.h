@@ -61,6 +61,25 @@ typedef struct ascend_scratch { // device memory of the operators' compositions
     void *rstd;                 // [norms][rows] F32: what the finite check reads
 } ascend_scratch;
 
+// Captured steps of one product tile (graph.c).
+enum { GRAPH_SLOTS = 32, GRAPH_MAX_ATTENTION = 8 };
+typedef struct ascend_graph_key {
+    int32_t n_out_tiles, n_attention;
+    int32_t attention[GRAPH_MAX_ATTENTION][2]; // block, blocks of its path
+} ascend_graph_key;
+typedef struct ascend_graph {
+    ascend_graph_key key;
+    int64_t seen, used; // how often a step had this key; the step that used it last
+    aclmdlRI model;     // NULL: not captured
+} ascend_graph;
+typedef struct ascend_graphs {
+    bool on;
+    const char *why_not; // of auto where it is not on
+    const void *workspace; // that the captured ones hold
+    ascend_graph slot[GRAPH_SLOTS];
+    int64_t steps, replays;
+} ascend_graphs;
+
 typedef struct ascend_backend {
     backend base;
     ascend_spec spec;
@@ -92,6 +111,7 @@ typedef struct ascend_backend {
     float *logits;
     int16_t *fault;
     const char **fault_label;
+    ascend_graphs graphs;
     error broken; // code STATUS_OK, or the first failure since which the device is not to be trusted
 } ascend_backend;
 
@@ -135,6 +155,13 @@ void ascend_block_poison(backend *base, int block, int first_pos);
 int64_t ascend_weight_bytes(const backend *base, const weight *w);
 status ascend_weight_upload(backend *base, const weight_set *weights, int id, error *err);
 aclDataType ascend_weight_type(const ascend_backend *b, const weight *w); // on the device
+
+// ---- running the list --------------------------------------------------------------------------------------------------------
+
+status ascend_run_list(ascend_backend *b, error *err);                // operator by operator, into the stream
+status ascend_graph_prepare(ascend_backend *b, error *err);           // graph.c
+void ascend_graph_free(ascend_backend *b);
+status ascend_graph_run(ascend_backend *b, error *err); // the list, by a captured graph where there is one
 
 // ---- operations (ops_*.c): `*skip` operations behind o were done with it -------------------------------------------------------
 

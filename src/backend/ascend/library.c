@@ -62,6 +62,9 @@ static void resolve(ascend_library *lib, const char **missing) {
     if (!lib->name && !*missing) *missing = #name " (lib" #library ".so)";
     ASCEND_REQUIRED(RESOLVE_REQUIRED)
 #undef RESOLVE_REQUIRED
+#define RESOLVE_OPTIONAL(library, name) RESOLVE(lib, name, #name);
+    ASCEND_OPTIONAL(RESOLVE_OPTIONAL)
+#undef RESOLVE_OPTIONAL
 #define RESOLVE_OPERATOR(name, chips) \
     RESOLVE(lib, name, #name); \
     RESOLVE(lib, name##GetWorkspaceSize, #name "GetWorkspaceSize");

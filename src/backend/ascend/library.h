@@ -20,6 +20,7 @@ typedef struct ascend_library {
     int version[3]; // of the runtime, as aclrtGetVersion says; filled by the device
 #define ASCEND_MEMBER(lib, name) __typeof__(name) *name;
     ASCEND_REQUIRED(ASCEND_MEMBER)
+    ASCEND_OPTIONAL(ASCEND_MEMBER)
 #undef ASCEND_MEMBER
 #define ASCEND_MEMBER(name, chips) \
     __typeof__(name) *name; \

@@ -33,6 +33,7 @@ status ascend_moe_prepare(ascend_backend *b, error *err) {
     ascend_device *d = &b->device;
     ascend_scratch *s = &b->scratch;
     int64_t entries = b->spec.tile * used;
+    if (width < 2 * experts) width = 2 * experts; // probabilities of all experts, in F32 perhaps
     TRY(upload_numbers(b, experts, err));
     TRY(ascend_device_alloc(d, entries, "chosen experts", &s->expert_chosen, err));
     TRY(ascend_device_alloc(d, entries * width * 2, "an expert's results", &s->expert_product, err));

@@ -45,6 +45,16 @@ static status parse_tile(str value, int *tile, error *err) {
     return STATUS_OK;
 }
 
+static status parse_graph(str value, ascend_spec *s, error *err) {
+    static const char *const names[] = {"auto", "on", "off"};
+    for (int i = 0; i < 3; i++) {
+        if (!str_is(value, names[i])) continue;
+        s->graph = i;
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_BAD_ARGUMENT, "--device: graph=%.*s is none of auto, on, off", STR_ARG(value));
+}
+
 static bool takes(str word, const char *key, str *value) {
     size_t n = strlen(key);
     if (word.len <= n || memcmp(word.data, key, n) != 0 || word.data[n] != '=') return false;
@@ -56,7 +66,7 @@ static bool takes(str word, const char *key, str *value) {
 static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
-        return error_set(err, STATUS_BAD_ARGUMENT, "--device ascend:N knows no setting '%.*s'; off= and tile= are all",
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device ascend:N knows no setting '%.*s'; off=, tile= and graph= are all",
                          STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes", sizeof s->settings);
@@ -70,6 +80,7 @@ static status parse_word(ascend_spec *s, str word, error *err) {
     str value;
     if (takes(word, "off", &value)) return parse_off(value, &s->off, err);
     if (takes(word, "tile", &value)) return parse_tile(value, &s->tile, err);
+    if (takes(word, "graph", &value)) return parse_graph(value, s, err);
     if (s->emulated && takes(word, "cann", &value)) {
         if (!str_is(value, "8.1") && !str_is(value, "8.5") && !str_is(value, "9.1"))
             return error_set(err, STATUS_BAD_ARGUMENT, "--device: cann=%.*s is none of 8.1, 8.5, 9.1", STR_ARG(value));

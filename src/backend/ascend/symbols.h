@@ -43,6 +43,13 @@
     X(nnopbase, aclDestroyTensorList) \
     X(nnopbase, aclDestroyAclOpExecutor)
 
+// Functions that older libraries lack; NULL there.
+#define ASCEND_OPTIONAL(X) \
+    X(ascendcl, aclmdlRICaptureBegin) \
+    X(ascendcl, aclmdlRICaptureEnd) \
+    X(ascendcl, aclmdlRIExecuteAsync) \
+    X(ascendcl, aclmdlRIDestroy)
+
 // Operators; each is two functions, NAME and NAMEGetWorkspaceSize. chips: the families whose documentation lists it (chip.h). An
 // operator that a library or chip lacks is NULL; what is done instead stands in docs/ascend.md.
 #define ASCEND_OPERATORS(X) \
