@@ -63,8 +63,8 @@ static void fixture_close(fixture *f) {
 static void same_rows(const fixture *f, const float *logits, int first, int n, const char *what, int number) {
     for (int i = 0; i < n; i++) {
         if (memcmp(logits + (size_t)i * VOCAB, f->reference + (size_t)(first + i) * VOCAB, VOCAB * sizeof *logits) != 0)
-            fail_msg("%s: %s %d: the logits of position %d differ from those of a single step", f->o.device, what, number,
-                     first + i);
+            fail_msg("%s: %s %d: the logits of position %d differ from those of a single step", f->o.device, what,
+                     number, first + i);
     }
 }
 
@@ -83,8 +83,12 @@ static void check_chunks(const char *device, dtype type, bool moe) {
 
 static void test_chunks_dense(void **state) { (void)state, check_chunks("emu:910B3", DTYPE_BF16, false); }
 static void test_chunks_moe(void **state) { (void)state, check_chunks("emu:910B3,seed=3,tile=16", DTYPE_BF16, true); }
-static void test_chunks_f16(void **state) { (void)state, check_chunks("emu:910_9382,cann=8.5,tile=32", DTYPE_F16, true); }
-static void test_chunks_composed(void **state) { (void)state, check_chunks("emu:910B3,off=all,cann=8.1,tile=16", DTYPE_BF16, false); }
+static void test_chunks_f16(void **state) {
+    (void)state, check_chunks("emu:910_9382,cann=8.5,tile=32", DTYPE_F16, true);
+}
+static void test_chunks_composed(void **state) {
+    (void)state, check_chunks("emu:910B3,off=all,cann=8.1,tile=16", DTYPE_BF16, false);
+}
 static void test_chunks_910a(void **state) { (void)state, check_chunks("emu:910A,tile=16", DTYPE_F16, false); }
 
 // Verify steps: every width at the borders of blocks and product tiles.
@@ -155,8 +159,12 @@ static void check_replay(const char *eager, const char *replayed, bool moe) {
     fixture_close(&f);
 }
 
-static void test_replay(void **state) { (void)state, check_replay("emu:910B3,tile=16,graph=off", "emu:910B3,tile=16,graph=on", false); }
-static void test_replay_moe(void **state) { (void)state, check_replay("emu:910_9382,tile=16,graph=off", "emu:910_9382,tile=16,graph=on", true); }
+static void test_replay(void **state) {
+    (void)state, check_replay("emu:910B3,tile=16,graph=off", "emu:910B3,tile=16,graph=on", false);
+}
+static void test_replay_moe(void **state) {
+    (void)state, check_replay("emu:910_9382,tile=16,graph=off", "emu:910_9382,tile=16,graph=on", true);
+}
 
 // How large the cache is reaches no sum.
 static void test_cache_sizes(void **state) {
@@ -200,7 +208,8 @@ static void test_side_by_side(void **state) {
         part_result results[SEQS];
         if (n) assert_int_equal(engine_run_parts(e, parts, n, results, &err), STATUS_OK);
         for (int p = 0; p < n; p++)
-            same_rows(&f, results[p].logits, s[owner[p]].cache.length - parts[p].n_rows, parts[p].n_rows, "sequence", owner[p]);
+            same_rows(&f, results[p].logits, s[owner[p]].cache.length - parts[p].n_rows, parts[p].n_rows, "sequence",
+                      owner[p]);
     }
     for (int i = 0; i < SEQS; i++) sequence_deinit(&s[i]);
     fixture_close(&f);
@@ -249,8 +258,14 @@ static const float *run(fixture *f, const step_inputs *in) {
 static const float *run_plain(fixture *f, const int32_t *table, const int32_t *token, int pos, int n) {
     int32_t position[128], seq[128] = {0}, out[128];
     for (int i = 0; i < n; i++) position[i] = pos + i, out[i] = i;
-    return run(f, &(step_inputs){.n_rows = n, .n_out = n, .n_seqs = 1, .token = token, .pos = position, .seq = seq,
-                                 .block_table = &table, .out_row = out});
+    return run(f, &(step_inputs){.n_rows = n,
+                                 .n_out = n,
+                                 .n_seqs = 1,
+                                 .token = token,
+                                 .pos = position,
+                                 .seq = seq,
+                                 .block_table = &table,
+                                 .out_row = out});
 }
 
 static void poison_from(fixture *f, const int32_t *table, int length) {
@@ -280,8 +295,15 @@ static const float *run_path(fixture *f, const int32_t *table, const tree *t, in
 static void check_tree(fixture *f, const int32_t *table, int length, uint64_t *random) {
     tree t = make_tree(random, length);
     poison_from(f, table, length);
-    const float *out = run(f, &(step_inputs){.n_rows = t.n, .n_out = t.n, .n_seqs = 1, .token = t.token, .pos = t.pos,
-                                             .seq = t.seq, .slot = t.slot, .parent = t.parent, .block_table = &table,
+    const float *out = run(f, &(step_inputs){.n_rows = t.n,
+                                             .n_out = t.n,
+                                             .n_seqs = 1,
+                                             .token = t.token,
+                                             .pos = t.pos,
+                                             .seq = t.seq,
+                                             .slot = t.slot,
+                                             .parent = t.parent,
+                                             .block_table = &table,
                                              .out_row = t.out});
     float *logits = malloc((size_t)t.n * VOCAB * sizeof *logits);
     assert_non_null(logits);
@@ -290,8 +312,9 @@ static void check_tree(fixture *f, const int32_t *table, int length, uint64_t *r
         int n;
         const float *plain = run_path(f, table, &t, r, &n);
         if (memcmp(plain + (size_t)(n - 1) * VOCAB, logits + (size_t)r * VOCAB, VOCAB * sizeof *plain) != 0)
-            fail_msg("%s: row %d (position %d, slot %d, path of %d) of %d behind %d positions differs from its path alone",
-                     f->o.device, r, t.pos[r], t.slot[r], n, t.n, length);
+            fail_msg(
+                "%s: row %d (position %d, slot %d, path of %d) of %d behind %d positions differs from its path alone",
+                f->o.device, r, t.pos[r], t.slot[r], n, t.n, length);
     }
     free(logits);
     poison_from(f, table, length);
@@ -353,11 +376,21 @@ static void test_snapshot_and_fork(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_dense), cmocka_unit_test(test_chunks_moe),     cmocka_unit_test(test_chunks_f16),
-        cmocka_unit_test(test_chunks_composed), cmocka_unit_test(test_chunks_910a), cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_replay), cmocka_unit_test(test_replay_moe), cmocka_unit_test(test_cache_sizes),
-        cmocka_unit_test(test_shapes_matter), cmocka_unit_test(test_side_by_side),  cmocka_unit_test(test_trees),
-        cmocka_unit_test(test_trees_moe),    cmocka_unit_test(test_trees_composed), cmocka_unit_test(test_snapshot_and_fork),
+        cmocka_unit_test(test_chunks_dense),
+        cmocka_unit_test(test_chunks_moe),
+        cmocka_unit_test(test_chunks_f16),
+        cmocka_unit_test(test_chunks_composed),
+        cmocka_unit_test(test_chunks_910a),
+        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_replay),
+        cmocka_unit_test(test_replay_moe),
+        cmocka_unit_test(test_cache_sizes),
+        cmocka_unit_test(test_shapes_matter),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_trees_moe),
+        cmocka_unit_test(test_trees_composed),
+        cmocka_unit_test(test_snapshot_and_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,8 @@ static bool failed_once(const fixture *f, const char *what, int n, bool may_brea
         assert_int_equal(f->emu.configure(device), 0);
         tally_error again;
         tally_status second = eval(e, f, logits, &again);
-        if (second && (!may_break || !strstr(again.text, "failed"))) fail_msg("%s=%d, the next request: %s", what, n, again.text);
+        if (second && (!may_break || !strstr(again.text, "failed")))
+            fail_msg("%s=%d, the next request: %s", what, n, again.text);
         if (!second) assert_memory_equal(logits, f->reference, N_IDS * VOCAB * sizeof *logits);
     } else if (!s) {
         assert_memory_equal(logits, f->reference, N_IDS * VOCAB * sizeof *logits);

@@ -51,13 +51,15 @@ static double row_error(const float *a, const float *b, int n) {
 static int check_rows(const tiny_model *m, const float *logits, double bound, const char *what, double *worst) {
     bool moe = strncmp(m->name, "qwen3moe", 8) == 0;
     for (int r = 0; r < m->n_ids; r++) {
-        double error = row_error(logits + (size_t)r * (size_t)m->n_vocab, m->logits + (size_t)r * (size_t)m->n_vocab, m->n_vocab);
+        double error =
+            row_error(logits + (size_t)r * (size_t)m->n_vocab, m->logits + (size_t)r * (size_t)m->n_vocab, m->n_vocab);
         if (error <= bound) {
             if (error > *worst) *worst = error;
             continue;
         }
         if (moe && r >= 4 && error < 1) return r; // never at once, never absurd
-        fail_msg("%s %s: the logits of row %d are off by %g of the row's largest, allowed %g", m->name, what, r, error, bound);
+        fail_msg("%s %s: the logits of row %d are off by %g of the row's largest, allowed %g", m->name, what, r, error,
+                 bound);
     }
     return m->n_ids;
 }
@@ -109,21 +111,26 @@ static void check_place(const place *p) {
     }
     free(names);
     assert_true(n > 0);
-    print_message("%s %s: %d models, worst error %.3g of a row's largest logit\n", p->device, dtype_get(p->type)->name, n, worst);
+    print_message("%s %s: %d models, worst error %.3g of a row's largest logit\n", p->device, dtype_get(p->type)->name,
+                  n, worst);
     emulated_close(&emu);
 }
 
 static void test_a2(void **state) { (void)state, check_place(&(place){"emu:910B3", DTYPE_BF16, 1, true}); }
 static void test_a2_f16(void **state) { (void)state, check_place(&(place){"emu:910B3", DTYPE_F16, 3, true}); }
-static void test_a2_composed(void **state) { (void)state, check_place(&(place){"emu:910B3,off=all", DTYPE_BF16, 3, true}); }
+static void test_a2_composed(void **state) {
+    (void)state, check_place(&(place){"emu:910B3,off=all", DTYPE_BF16, 3, true});
+}
 static void test_a2_81(void **state) { (void)state, check_place(&(place){"emu:910B3,cann=8.1", DTYPE_BF16, 3, true}); }
-static void test_a3_85(void **state) { (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true}); }
+static void test_a3_85(void **state) {
+    (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true});
+}
 static void test_910a(void **state) { (void)state, check_place(&(place){"emu:910A", DTYPE_F16, 3, true}); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a2),       cmocka_unit_test(test_a2_f16), cmocka_unit_test(test_a2_composed),
-        cmocka_unit_test(test_a2_81),    cmocka_unit_test(test_a3_85),  cmocka_unit_test(test_910a),
+        cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16), cmocka_unit_test(test_a2_composed),
+        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a3_85),  cmocka_unit_test(test_910a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

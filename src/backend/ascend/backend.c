@@ -14,7 +14,8 @@ static ascend_op_fn *const op_table[OP_COUNT] = {
 // ---- views -----------------------------------------------------------------------------------------------------------------
 
 ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile) {
-    ascend_view v = {.data = (char *)b->temps + b->list->temps[t->id].offset, .type = b->temp_type[t->id], .rank = t->n_dims};
+    ascend_view v = {
+        .data = (char *)b->temps + b->list->temps[t->id].offset, .type = b->temp_type[t->id], .rank = t->n_dims};
     for (int i = 0; i < t->n_dims; i++) v.dim[i] = t->dim[i], v.stride[i] = t->stride[i];
     v.dim[0] = b->spec.tile;
     v.offset = t->offset + (int64_t)tile * b->spec.tile * t->stride[0];
@@ -23,8 +24,9 @@ ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile)
 
 ascend_view ascend_weight_view(const ascend_backend *b, const tensor *w) {
     const ascend_weight *o = &b->weights[w->id];
-    return ascend_view_of(o->data, o->type, (const int64_t[VIEW_MAX_DIMS]){w->dim[0], w->n_dims > 1 ? w->dim[1] : 0,
-                                                                          w->n_dims > 2 ? w->dim[2] : 0});
+    return ascend_view_of(
+        o->data, o->type,
+        (const int64_t[VIEW_MAX_DIMS]){w->dim[0], w->n_dims > 1 ? w->dim[1] : 0, w->n_dims > 2 ? w->dim[2] : 0});
 }
 
 ascend_view ascend_turned(ascend_view v) {
@@ -60,8 +62,9 @@ static status ascend_supports(const backend *base, const op *o, const weight_set
         const weight *w = &weights->w[o->in[i].id];
         for (int p = 0; p < w->n_parts; p++) {
             if (dtype_get(w->part[p].type)->to_f32) continue;
-            return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d is of type %s, which %s cannot have converted to %s",
-                             w->label, w->layer, dtype_get(w->part[p].type)->name, ascend_device_text(&b->device, text),
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "%s of layer %d is of type %s, which %s cannot have converted to %s", w->label, w->layer,
+                             dtype_get(w->part[p].type)->name, ascend_device_text(&b->device, text),
                              dtype_get(b->type)->name);
         }
     }
@@ -83,7 +86,8 @@ static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const
         if (o->code == OP_ATTENTION && tensor_row_len(&o->in[0]) > row) row = tensor_row_len(&o->in[0]);
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
-    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind + (64 << 20);
+    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind +
+           (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {
@@ -102,7 +106,8 @@ static status choose_types(ascend_backend *b, error *err) {
     const op_list *g = b->list;
     b->temp_type = calloc((size_t)g->n_temps + 1, sizeof *b->temp_type);
     b->norm_slot = calloc((size_t)g->n_ops + 1, sizeof *b->norm_slot);
-    if (!b->temp_type || !b->norm_slot) return error_no_memory(err, (unsigned long long)g->n_temps * sizeof *b->temp_type);
+    if (!b->temp_type || !b->norm_slot)
+        return error_no_memory(err, (unsigned long long)g->n_temps * sizeof *b->temp_type);
     for (int i = 0; i < g->n_temps; i++) b->temp_type[i] = g->temps[i].type == DTYPE_I32 ? ACL_INT32 : ascend_act(b);
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
@@ -179,7 +184,8 @@ static status alloc_host(ascend_backend *b, error *err) {
     void *host;
     TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * 2 + 32), "aclrtMallocHost", err));
     b->host_logits = host;
-    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, (size_t)b->n_norms * rows * 4 + 32), "aclrtMallocHost", err));
+    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, (size_t)b->n_norms * rows * 4 + 32), "aclrtMallocHost",
+                     err));
     b->host_rstd = host;
     b->logits = malloc(logits * sizeof *b->logits + 1);
     b->fault = malloc(rows * sizeof *b->fault);
@@ -202,7 +208,13 @@ status ascend_run_list(ascend_backend *b, error *err) {
 // One row at a position: every operation, or attention alone.
 static status dry_row(ascend_backend *b, const int32_t *table, int32_t pos, const op *only, error *err) {
     const int32_t token = 0, seq = 0, out_row = 0;
-    step_inputs in = {.n_rows = 1, .n_out = 1, .n_seqs = 1, .token = &token, .pos = &pos, .seq = &seq, .block_table = &table,
+    step_inputs in = {.n_rows = 1,
+                      .n_out = 1,
+                      .n_seqs = 1,
+                      .token = &token,
+                      .pos = &pos,
+                      .seq = &seq,
+                      .block_table = &table,
                       .out_row = &out_row};
     int skip;
     ascend_rows_fill(b, &in);
@@ -275,8 +287,8 @@ static void ascend_destroy(backend *base) {
 
 static status copy_async(ascend_backend *b, void *dst, const void *src, size_t n, aclrtMemcpyKind kind, error *err) {
     if (n == 0) return STATUS_OK;
-    return ascend_check(&b->device, b->device.lib.aclrtMemcpyAsync(dst, n, src, n, kind, b->device.stream), "aclrtMemcpyAsync",
-                        err);
+    return ascend_check(&b->device, b->device.lib.aclrtMemcpyAsync(dst, n, src, n, kind, b->device.stream),
+                        "aclrtMemcpyAsync", err);
 }
 
 // Everything goes into the stream, then it is waited for once.
@@ -379,7 +391,8 @@ static status choose_type(ascend_backend *b, const ascend_options *o, error *err
     if (o->type && (!dtype_from_name(str_from(o->type), &t) || (t != DTYPE_F16 && t != DTYPE_BF16)))
         return error_set(err, STATUS_BAD_ARGUMENT, "--dtype %s: weights are converted to f16 or bf16", o->type);
     if (t != DTYPE_F16 && t != DTYPE_BF16)
-        return error_set(err, STATUS_UNSUPPORTED, "%s computes with weights of F16 or BF16, not %s; convert them at load: --dtype %s",
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s computes with weights of F16 or BF16, not %s; convert them at load: --dtype %s",
                          ascend_device_text(&b->device, text), dtype_get(t)->name,
                          ascend_family_has_bf16(b->device.family) ? "bf16" : "f16");
     if (t == DTYPE_BF16 && !ascend_family_has_bf16(b->device.family))

@@ -74,8 +74,8 @@ static status copy_rows(ascend_backend *b, const int to[2], const int from[2], i
     size_t n = (size_t)(n_rows * row_bytes(&b->cache));
     TRY(ascend_device_enter(&b->device, err));
     for (int part = 0; part < 2 * b->cache.n_layers; part++) {
-        int code = b->device.lib.aclrtMemcpyAsync(row_of(b, part, to[0], to[1]), n, row_of(b, part, from[0], from[1]), n,
-                                                  ACL_MEMCPY_DEVICE_TO_DEVICE, b->device.stream);
+        int code = b->device.lib.aclrtMemcpyAsync(row_of(b, part, to[0], to[1]), n, row_of(b, part, from[0], from[1]),
+                                                  n, ACL_MEMCPY_DEVICE_TO_DEVICE, b->device.stream);
         TRY(ascend_check(&b->device, code, "aclrtMemcpyAsync", err));
     }
     return STATUS_OK;
@@ -98,7 +98,8 @@ void ascend_position_copy(backend *base, const int to[2], const int from[2]) {
 void ascend_block_poison(backend *base, int block, int first_pos) {
     ascend_backend *b = (ascend_backend *)base;
     int64_t n = (KV_BLOCK - first_pos) * row_bytes(&b->cache) / 2 * 2 * b->cache.n_layers;
-    uint16_t *junk = malloc((size_t)n * sizeof *junk + 1), large = b->type == DTYPE_BF16 ? 0x4680 : 0x7000; // 2^14, 2^13
+    uint16_t *junk = malloc((size_t)n * sizeof *junk + 1),
+             large = b->type == DTYPE_BF16 ? 0x4680 : 0x7000; // 2^14, 2^13
     error err = {0};
     for (int64_t i = 0; junk && i < n; i++) junk[i] = large;
     if (junk) remember(b, write_block(b, block, first_pos, (const char *)junk, &err), &err);
@@ -108,7 +109,8 @@ void ascend_block_poison(backend *base, int block, int first_pos) {
 static status clear_row(ascend_backend *b, int block, int pos, int n_rows, error *err) {
     size_t n = (size_t)(n_rows * row_bytes(&b->cache));
     for (int part = 0; part < 2 * b->cache.n_layers; part++)
-        TRY(ascend_check(&b->device, b->device.lib.aclrtMemset(row_of(b, part, block, pos), n, 0, n), "aclrtMemset", err));
+        TRY(ascend_check(&b->device, b->device.lib.aclrtMemset(row_of(b, part, block, pos), n, 0, n), "aclrtMemset",
+                         err));
     return STATUS_OK;
 }
 

@@ -28,8 +28,8 @@ static aclTensor *make_tensor(ascend_call *c, const ascend_view *v) {
     int64_t length = v->offset + 1; // up to the last number the view reaches
     for (int i = 0; i < v->rank; i++) length += (v->dim[i] - 1) * v->stride[i];
     if (c->n_tensors == 0) c->type = v->type;
-    aclTensor *t = c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset, ACL_FORMAT_ND,
-                                                  &length, 1, v->data);
+    aclTensor *t = c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset,
+                                                  ACL_FORMAT_ND, &length, 1, v->data);
     if (!t) c->no_memory = true;
     return t;
 }
@@ -96,9 +96,10 @@ static status fail(const ascend_call *c, const char *name, const char *phase, in
 status ascend_call_missing(const ascend_call *c, const char *name, error *err) {
     char text[128], what[160];
     describe(c, what, sizeof what);
-    return error_set(err, STATUS_UNSUPPORTED,
-                     "%s is not there for %s: neither chip nor library offers it, and there is no composition (needed for %s)",
-                     name, ascend_device_text(c->device, text), what);
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "%s is not there for %s: neither chip nor library offers it, and there is no composition (needed for %s)", name,
+        ascend_device_text(c->device, text), what);
 }
 
 static status grow_workspace(ascend_call *c, error *err) {

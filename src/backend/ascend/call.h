@@ -30,7 +30,7 @@ typedef struct ascend_call {
     void *workspace;
     uint64_t workspace_bytes, largest_workspace;
     int64_t launches, growths; // growths: of the workspace after the dry run
-    const op *o; // at hand, for messages; NULL: none
+    const op *o;               // at hand, for messages; NULL: none
     // of the operator that is being called
     uint64_t need;
     aclOpExecutor *executor;

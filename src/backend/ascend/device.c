@@ -10,8 +10,8 @@ enum { COPY_CHUNK = 64 << 20 };
 
 const char *ascend_device_text(const ascend_device *d, char text[static 128]) {
     const int *v = d->lib.version;
-    snprintf(text, 128, "%s (%s), runtime %d.%d.%d", d->soc[0] ? d->soc : "a device", ascend_family_name(d->family), v[0],
-             v[1], v[2]);
+    snprintf(text, 128, "%s (%s), runtime %d.%d.%d", d->soc[0] ? d->soc : "a device", ascend_family_name(d->family),
+             v[0], v[1], v[2]);
     return text;
 }
 
@@ -26,8 +26,8 @@ status ascend_check(const ascend_device *d, int code, const char *call, error *e
     char text[128];
     const char *said = d->lib.aclGetRecentErrMsg ? d->lib.aclGetRecentErrMsg() : NULL;
     size_t n = said ? strcspn(said, "\r\n") : 0; // the vendor's messages go on with a call stack
-    return error_set(err, status_of(code), "%s failed with code %d on %s%s%.*s", call, code, ascend_device_text(d, text),
-                     n ? ": " : "", (int)(n < 500 ? n : 500), n ? said : "");
+    return error_set(err, status_of(code), "%s failed with code %d on %s%s%.*s", call, code,
+                     ascend_device_text(d, text), n ? ": " : "", (int)(n < 500 ? n : 500), n ? said : "");
 }
 
 #define CALL(d, name, ...) TRY(ascend_check((d), (d)->lib.name(__VA_ARGS__), #name, err))
@@ -58,8 +58,8 @@ static status check_device(const ascend_device *d, const ascend_spec *spec, erro
                          " (ASCEND_RT_VISIBLE_DEVICES may hide some)",
                          spec->device, n);
     if (d->family == ASCEND_UNKNOWN)
-        return error_set(err, STATUS_UNSUPPORTED, "the chip '%s' is not known; known are 910A, 310P, 910B1 to B4, 910_93xx, 950",
-                         d->soc);
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "the chip '%s' is not known; known are 910A, 310P, 910B1 to B4, 910_93xx, 950", d->soc);
     return STATUS_OK;
 }
 

@@ -10,7 +10,8 @@
 status ascend_graph_prepare(ascend_backend *b, error *err) {
     const ascend_library *lib = &b->device.lib;
     char text[128];
-    bool there = lib->aclmdlRICaptureBegin && lib->aclmdlRICaptureEnd && lib->aclmdlRIExecuteAsync && lib->aclmdlRIDestroy;
+    bool there =
+        lib->aclmdlRICaptureBegin && lib->aclmdlRICaptureEnd && lib->aclmdlRIExecuteAsync && lib->aclmdlRIDestroy;
     if (b->spec.graph == ASCEND_GRAPH_OFF) {
         b->graphs.why_not = "switched off";
     } else if (!there) {
@@ -57,7 +58,8 @@ static ascend_graph *find(ascend_backend *b, const ascend_graph_key *key) {
 static status capture(ascend_backend *b, ascend_graph *g, error *err) {
     const aclmdlRICaptureMode this_thread = ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL;
     const ascend_library *lib = &b->device.lib;
-    TRY(ascend_check(&b->device, lib->aclmdlRICaptureBegin(b->device.stream, this_thread), "aclmdlRICaptureBegin", err));
+    TRY(ascend_check(&b->device, lib->aclmdlRICaptureBegin(b->device.stream, this_thread), "aclmdlRICaptureBegin",
+                     err));
     status s = ascend_run_list(b, err);
     aclmdlRI model = NULL;
     int code = lib->aclmdlRICaptureEnd(b->device.stream, &model);
@@ -82,5 +84,6 @@ status ascend_graph_run(ascend_backend *b, error *err) {
     if (++g->seen == 1) return ascend_run_list(b, err);
     if (!g->model) TRY(capture(b, g, err));
     all->replays++;
-    return ascend_check(&b->device, b->device.lib.aclmdlRIExecuteAsync(g->model, b->device.stream), "aclmdlRIExecuteAsync", err);
+    return ascend_check(&b->device, b->device.lib.aclmdlRIExecuteAsync(g->model, b->device.stream),
+                        "aclmdlRIExecuteAsync", err);
 }

@@ -6,8 +6,8 @@
 #include "backend/ascend/call.h"
 
 enum {
-    ATTENTION_ROWS = KV_BLOCK, // queries of one attention call: the positions of one cache block
-    PATH_BLOCKS = 2,           // cache blocks that a path of a tree is laid out in: drafts are at most 16 deep
+    ATTENTION_ROWS = KV_BLOCK,     // queries of one attention call: the positions of one cache block
+    PATH_BLOCKS = 2,               // cache blocks that a path of a tree is laid out in: drafts are at most 16 deep
     EXTRA_BLOCKS = 1 + PATH_BLOCKS // behind the engine's: where padding rows are kept, then the path's
 };
 
@@ -18,8 +18,8 @@ typedef struct ascend_weight {
 
 // The queries of one sequence at the positions of one cache block, as far as they are rows of one product tile.
 typedef struct ascend_attention_tile {
-    int block;  // positions [64 * block, 64 * block + 64); its keys are those of blocks 0 .. block
-    int table;  // where the numbers of those blocks begin in the step's inputs
+    int block; // positions [64 * block, 64 * block + 64); its keys are those of blocks 0 .. block
+    int table; // where the numbers of those blocks begin in the step's inputs
     int source; // where the kept rows of a path begin there, for the last PATH_BLOCKS or fewer blocks; -1: none, all lie in place
     int n_path_blocks;
 } ascend_attention_tile;
@@ -32,7 +32,7 @@ typedef struct ascend_rows {
     int query;            // [attention tiles][64]: which row of its product tile; 0 where there is none
     int pick;             // [n_tiles * tile]: where a row's result is among those of its product tile's attention tiles
     int n_ints, cap_ints;
-    int32_t *host;                   // pinned [cap_ints]
+    int32_t *host;                    // pinned [cap_ints]
     ascend_attention_tile *attention; // [n_attention], those of one product tile together
     int n_attention, cap_attention;
     int *first_attention; // [n_tiles + 1]
@@ -45,20 +45,20 @@ typedef struct ascend_scratch { // device memory of the operators' compositions
     void *scores, *weights;     // [heads, 64, max_context], composed attention only
     void *mask;                 // fused: [2048, 2048]; composed: [64, max_context + 64], 1 where a key is not seen
     int64_t mask_columns;
-    void *rope[3];              // [tile, heads, head_dim]
-    void *router;               // [tile, dim] F32
-    void *experts;              // [tile * used, dim]
-    void *expert_row;           // [tiles][tile * used] I32: where a (row, slot) went
-    void *expert_count;         // [tiles][experts] I32
-    void *expert_count64;       // [tiles][experts] I64
-    void *expert_p;             // [tile, used] in the activations' type
+    void *rope[3];        // [tile, heads, head_dim]
+    void *router;         // [tile, dim] F32
+    void *experts;        // [tile * used, dim]
+    void *expert_row;     // [tiles][tile * used] I32: where a (row, slot) went
+    void *expert_count;   // [tiles][experts] I32
+    void *expert_count64; // [tiles][experts] I64
+    void *expert_p;       // [tile, used] in the activations' type
     // mixtures without routing operators only
-    void *expert_number;        // [experts] I32: 0, 1, 2 ...
-    void *expert_chosen;        // [tile * used] BOOL
-    void *expert_product;       // [tile * used, widest]
+    void *expert_number;           // [experts] I32: 0, 1, 2 ...
+    void *expert_chosen;           // [tile * used] BOOL
+    void *expert_product;          // [tile * used, widest]
     void *topk_value, *topk_index; // [tile, used] in the router's type, I64
-    void *head_rstd;            // [tile * heads] F32
-    void *rstd;                 // [norms][rows] F32: what the finite check reads
+    void *head_rstd;               // [tile * heads] F32
+    void *rstd;                    // [norms][rows] F32: what the finite check reads
 } ascend_scratch;
 
 // Captured steps of one product tile (graph.c).
@@ -74,7 +74,7 @@ typedef struct ascend_graph {
 } ascend_graph;
 typedef struct ascend_graphs {
     bool on;
-    const char *why_not; // of auto where it is not on
+    const char *why_not;   // of auto where it is not on
     const void *workspace; // that the captured ones hold
     ascend_graph slot[GRAPH_SLOTS];
     int64_t steps, replays;
@@ -85,25 +85,25 @@ typedef struct ascend_backend {
     ascend_spec spec;
     ascend_device device;
     ascend_call call;
-    dtype type; // of weights, activations and cache
+    dtype type;             // of weights, activations and cache
     ascend_weight *weights; // [n_weights]
     int n_weights;
     // since prepare
     const op_list *list;
     cache_desc cache;
     step_limits limits;
-    int n_blocks;         // with the extra ones
-    int n_seen_blocks;    // that attention is told of: more, so that the number does not depend on the cache's size
-    int64_t layer_bytes;  // keys, or values, of one layer
-    void *kv;             // [layers][keys, values][n_blocks][64][kv heads * head_dim]
-    void *temps;          // the planned workspace
+    int n_blocks;           // with the extra ones
+    int n_seen_blocks;      // that attention is told of: more, so that the number does not depend on the cache's size
+    int64_t layer_bytes;    // keys, or values, of one layer
+    void *kv;               // [layers][keys, values][n_blocks][64][kv heads * head_dim]
+    void *temps;            // the planned workspace
     aclDataType *temp_type; // [temporaries]
     int *norm_slot;         // [operations]: which line of rstd; -1: none
     int n_norms;
     void *cos, *sin; // [max_context, rope_dim], of every position
     int rope_dim;
     bool rope_interleaved;
-    void *inputs;    // the step's integers on the device
+    void *inputs; // the step's integers on the device
     ascend_rows rows;
     ascend_scratch scratch;
     void *host_logits; // pinned, [max_out][n_vocab] in the activations' type
@@ -127,10 +127,10 @@ static inline int ascend_pad(int n, int to) { return (n + to - 1) / to * to; }
 // The rows of product tile `tile` of a temporary: [tile, ...] as the record says.
 ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile);
 ascend_view ascend_weight_view(const ascend_backend *b, const tensor *w); // [n, k], [experts, n, k] or [n]
-ascend_view ascend_turned(ascend_view v);                                  // the last two dimensions swapped
-ascend_view ascend_flat(ascend_view v);                                    // [rows, a, b] dense in its rows -> [rows, a * b]
-ascend_view ascend_input_view(const ascend_backend *b, int at, int n);     // n integers of the step's inputs
-int ascend_tiles(const ascend_backend *b, const tensor *t);                // product tiles of the step
+ascend_view ascend_turned(ascend_view v);                                 // the last two dimensions swapped
+ascend_view ascend_flat(ascend_view v); // [rows, a, b] dense in its rows -> [rows, a * b]
+ascend_view ascend_input_view(const ascend_backend *b, int at, int n); // n integers of the step's inputs
+int ascend_tiles(const ascend_backend *b, const tensor *t);            // product tiles of the step
 
 // ---- the step's rows (rows.c) ------------------------------------------------------------------------------------------------
 
@@ -158,8 +158,8 @@ aclDataType ascend_weight_type(const ascend_backend *b, const weight *w); // on 
 
 // ---- running the list --------------------------------------------------------------------------------------------------------
 
-status ascend_run_list(ascend_backend *b, error *err);                // operator by operator, into the stream
-status ascend_graph_prepare(ascend_backend *b, error *err);           // graph.c
+status ascend_run_list(ascend_backend *b, error *err);      // operator by operator, into the stream
+status ascend_graph_prepare(ascend_backend *b, error *err); // graph.c
 void ascend_graph_free(ascend_backend *b);
 status ascend_graph_run(ascend_backend *b, error *err); // the list, by a captured graph where there is one
 
@@ -170,7 +170,8 @@ typedef status ascend_op_fn(ascend_backend *b, const op *o, int *skip, error *er
 OPCODE_LIST(ASCEND_OP_DECLARE)
 #undef ASCEND_OP_DECLARE
 
-status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to, error *err);
+status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to,
+                     error *err);
 status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *rstd, float eps, error *err);
 bool ascend_attention_fused(const ascend_backend *b, const op *o);
 status ascend_attention_prepare(ascend_backend *b, error *err);

@@ -78,8 +78,7 @@ static status open_all(opening *o, error *err) {
     ascend_library *lib = o->lib;
     for (int i = 0; i < 2; i++) {
         if (open_one(o, base[i])) continue;
-        return error_set(err, STATUS_NOT_FOUND,
-                         "lib%s.so cannot be loaded (%s); %s", base[i], o->why,
+        return error_set(err, STATUS_NOT_FOUND, "lib%s.so cannot be loaded (%s); %s", base[i], o->why,
                          o->folder ? "build the emulator: make emulator"
                                    : "install CANN and source its set_env.sh, or take --device emu:910B3");
     }
@@ -96,7 +95,8 @@ static status open_all(opening *o, error *err) {
     const char *missing = NULL;
     resolve(lib, &missing);
     if (!missing) return STATUS_OK;
-    return error_set(err, STATUS_UNSUPPORTED, "the installed libraries have no %s; CANN 8.1 or later is needed", missing);
+    return error_set(err, STATUS_UNSUPPORTED, "the installed libraries have no %s; CANN 8.1 or later is needed",
+                     missing);
 }
 
 // The folder with libtally_emu.so: beside the program, or (tests) above it, or where it is installed.
@@ -138,7 +138,8 @@ static status open_emulator(opening *o, const char *version, char *folder, size_
     return STATUS_OK;
 }
 
-status ascend_library_open(ascend_library *lib, const char *emulator, ascend_library_seen *seen, void *ctx, error *err) {
+status ascend_library_open(ascend_library *lib, const char *emulator, ascend_library_seen *seen, void *ctx,
+                           error *err) {
     *lib = (ascend_library){0};
     opening o = {.lib = lib, .seen = seen, .ctx = ctx};
     char folder[PATH_MAX + 32];
@@ -157,7 +158,7 @@ void ascend_library_close(ascend_library *lib) {
 
 void ascend_library_restrict(ascend_library *lib, ascend_family family) {
 #define RESTRICT(name, chips) \
-    if (!((chips) & 1u << family)) lib->name = NULL, lib->name##GetWorkspaceSize = NULL;
+    if (!((chips)&1u << family)) lib->name = NULL, lib->name##GetWorkspaceSize = NULL;
     ASCEND_OPERATORS(RESTRICT)
 #undef RESTRICT
 }

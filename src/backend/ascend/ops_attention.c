@@ -54,13 +54,15 @@ status ascend_attention_prepare(ascend_backend *b, error *err) {
     if (!o) return STATUS_OK;
     ascend_device *d = &b->device;
     ascend_scratch *s = &b->scratch;
-    int64_t row = tensor_row_len(&o->in[0]) * 2, tiles = b->spec.tile < b->limits.max_rows ? b->spec.tile : b->limits.max_rows;
+    int64_t row = tensor_row_len(&o->in[0]) * 2,
+            tiles = b->spec.tile < b->limits.max_rows ? b->spec.tile : b->limits.max_rows;
     TRY(ascend_device_alloc(d, tiles * ATTENTION_ROWS * row, "queries by position", &s->queries, err));
     TRY(ascend_device_alloc(d, tiles * ATTENTION_ROWS * row, "attention's results", &s->results, err));
     bool fused = ascend_attention_fused(b, o);
     TRY(make_mask(b, fused, err));
     if (fused) return STATUS_OK;
-    int64_t keys = ascend_pad(b->limits.max_context, KV_BLOCK), key_row = (int64_t)b->cache.n_kv_heads * b->cache.head_dim * 2;
+    int64_t keys = ascend_pad(b->limits.max_context, KV_BLOCK),
+            key_row = (int64_t)b->cache.n_kv_heads * b->cache.head_dim * 2;
     int64_t scores = o->in[0].dim[1] * ATTENTION_ROWS * keys * 2;
     TRY(ascend_device_alloc(d, keys * key_row, "keys of one sequence", &s->keys, err));
     TRY(ascend_device_alloc(d, keys * key_row, "values of one sequence", &s->values, err));
@@ -70,29 +72,34 @@ status ascend_attention_prepare(ascend_backend *b, error *err) {
 
 // ---- the cache -------------------------------------------------------------------------------------------------------------
 
-static ascend_view cache_view(const ascend_backend *b, int layer, bool values, int n_blocks) { // [positions, kv heads * d]
+static ascend_view cache_view(const ascend_backend *b, int layer, bool values,
+                              int n_blocks) { // [positions, kv heads * d]
     return VIEW(ascend_cache_of(b, layer, values), ascend_act(b), (int64_t)n_blocks * KV_BLOCK,
                 (int64_t)b->cache.n_kv_heads * b->cache.head_dim);
 }
 
-static status scatter_both(ascend_backend *b, const op *o, const ascend_view kv[2], const ascend_view *slots, error *err) {
+static status scatter_both(ascend_backend *b, const op *o, const ascend_view kv[2], const ascend_view *slots,
+                           error *err) {
     ascend_call *c = &b->call;
     ascend_view cache[2];
     for (int i = 0; i < 2; i++) {
         cache[i] = VIEW(ascend_cache_of(b, o->layer, i), ascend_act(b), b->n_blocks, KV_BLOCK, b->cache.n_kv_heads,
                         b->cache.head_dim);
     }
-    ASCEND_CALL(c, aclnnScatterPaKvCache, ascend_tensor(c, &kv[0]), ascend_tensor(c, &cache[0]), ascend_tensor(c, slots),
-                ascend_tensor(c, &kv[1]), ascend_tensor(c, &cache[1]), NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    ASCEND_CALL(c, aclnnScatterPaKvCache, ascend_tensor(c, &kv[0]), ascend_tensor(c, &cache[0]),
+                ascend_tensor(c, slots), ascend_tensor(c, &kv[1]), ascend_tensor(c, &cache[1]), NULL, NULL, NULL, NULL,
+                NULL, NULL, NULL);
     return STATUS_OK;
 }
 
 static status scatter_one(ascend_call *c, const ascend_view *rows, const ascend_view *slots, const ascend_view *cache,
                           error *err) {
     if (ASCEND_HAS(c, aclnnInplaceIndexCopy)) {
-        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, cache), 0, ascend_tensor(c, slots), ascend_tensor(c, rows));
+        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, cache), 0, ascend_tensor(c, slots),
+                    ascend_tensor(c, rows));
     } else {
-        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, cache), ascend_list(c, slots), ascend_tensor(c, rows), false, false);
+        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, cache), ascend_list(c, slots), ascend_tensor(c, rows), false,
+                    false);
     }
     return STATUS_OK;
 }
@@ -119,8 +126,8 @@ status ascend_kv_store(ascend_backend *b, const op *o, int *skip, error *err) {
 static status lay_out_path(ascend_backend *b, const op *o, const ascend_attention_tile *a, error *err) {
     int n = a->n_path_blocks * KV_BLOCK;
     for (int i = 0; i < 2 && a->source >= 0; i++) {
-        ascend_view from = cache_view(b, o->layer, i, b->limits.n_blocks + 1), to = cache_view(b, o->layer, i, b->n_blocks),
-                    source = ascend_input_view(b, a->source, n);
+        ascend_view from = cache_view(b, o->layer, i, b->limits.n_blocks + 1),
+                    to = cache_view(b, o->layer, i, b->n_blocks), source = ascend_input_view(b, a->source, n);
         to.offset = (int64_t)(b->limits.n_blocks + 1) * KV_BLOCK * to.dim[1];
         to.dim[0] = n;
         TRY(ascend_select(&b->call, &from, &source, &to, err));
@@ -161,13 +168,13 @@ static status fused(ascend_backend *b, const op *o, const fused_views *v, error 
     ascend_tensor(c, &v->q), ascend_list(c, &v->key), ascend_list(c, &v->value), NULL, ascend_tensor(c, &v->mask), \
         ascend_ints(c, &v->q_len, 1), ascend_ints(c, &v->kv_len, 1), NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
         ascend_tensor(c, &v->table), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-#define ATTRIBUTES \
-    heads, scale, INT_MAX, INT_MAX, layout, n_kv, RIGHT_DOWN, PRECISE, KV_BLOCK, 0, false, 0, 0
+#define ATTRIBUTES heads, scale, INT_MAX, INT_MAX, layout, n_kv, RIGHT_DOWN, PRECISE, KV_BLOCK, 0, false, 0, 0
     if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV4)) {
         ASCEND_CALL(c, aclnnFusedInferAttentionScoreV4, TENSORS, NULL, NULL, NULL, NULL, NULL, ATTRIBUTES, 0,
                     ascend_tensor(c, &v->out), NULL);
     } else if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV3)) {
-        ASCEND_CALL(c, aclnnFusedInferAttentionScoreV3, TENSORS, NULL, NULL, NULL, ATTRIBUTES, ascend_tensor(c, &v->out), NULL);
+        ASCEND_CALL(c, aclnnFusedInferAttentionScoreV3, TENSORS, NULL, NULL, NULL, ATTRIBUTES,
+                    ascend_tensor(c, &v->out), NULL);
     } else {
         ASCEND_CALL(c, aclnnFusedInferAttentionScoreV2, TENSORS, ATTRIBUTES, ascend_tensor(c, &v->out), NULL);
     }
@@ -187,8 +194,8 @@ static ascend_view by_kv_head(const ascend_backend *b, void *data, const op *o, 
     return v;
 }
 
-static status scores_of(ascend_backend *b, const op *o, const ascend_view *q, const ascend_view *k, const ascend_view *s,
-                        error *err) {
+static status scores_of(ascend_backend *b, const op *o, const ascend_view *q, const ascend_view *k,
+                        const ascend_view *s, error *err) {
     ascend_call *c = &b->call;
     ascend_view mask = VIEW(b->scratch.mask, ACL_BOOL, ATTENTION_ROWS, s->dim[3]);
     mask.stride[0] = b->scratch.mask_columns;
@@ -196,7 +203,8 @@ static status scores_of(ascend_backend *b, const op *o, const ascend_view *q, co
     // scaled first: in F16 the products of long heads may exceed its range
     ASCEND_CALL(c, aclnnInplaceMuls, ascend_tensor(c, q), ascend_scalar(c, o->args.attention.scale));
     ASCEND_CALL(c, aclnnMatmul, ascend_tensor(c, q), ascend_tensor(c, k), ascend_tensor(c, s), 0);
-    ASCEND_CALL(c, aclnnInplaceMaskedFillScalar, ascend_tensor(c, s), ascend_tensor(c, &mask), ascend_scalar(c, -60000.0f));
+    ASCEND_CALL(c, aclnnInplaceMaskedFillScalar, ascend_tensor(c, s), ascend_tensor(c, &mask),
+                ascend_scalar(c, -60000.0f));
     return STATUS_OK;
 }
 

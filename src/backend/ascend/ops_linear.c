@@ -9,8 +9,8 @@ static status product(ascend_call *c, const ascend_view v[3], error *err) {
 }
 
 static status product_with_bias(ascend_call *c, const ascend_view v[3], const ascend_view *bias, error *err) {
-    ASCEND_CALL(c, aclnnAddmm, ascend_tensor(c, bias), ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]), ascend_scalar(c, 1),
-                ascend_scalar(c, 1), ascend_tensor(c, &v[2]), KEEP_TYPE);
+    ASCEND_CALL(c, aclnnAddmm, ascend_tensor(c, bias), ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]),
+                ascend_scalar(c, 1), ascend_scalar(c, 1), ascend_tensor(c, &v[2]), KEEP_TYPE);
     return STATUS_OK;
 }
 

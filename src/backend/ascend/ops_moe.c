@@ -8,8 +8,8 @@ static status gate(ascend_backend *b, const op *o, int t, error *err) {
     ascend_call *c = &b->call;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), ids = ascend_rows_view(b, &o->out[0], t),
                 p = ascend_rows_view(b, &o->out[1], t);
-    ASCEND_CALL(c, aclnnMoeGatingTopKSoftmaxV2, ascend_tensor(c, &x), NULL, o->args.router.n_used, o->args.router.normalize,
-                false, ascend_tensor(c, &p), ascend_tensor(c, &ids), NULL);
+    ASCEND_CALL(c, aclnnMoeGatingTopKSoftmaxV2, ascend_tensor(c, &x), NULL, o->args.router.n_used,
+                o->args.router.normalize, false, ascend_tensor(c, &p), ascend_tensor(c, &ids), NULL);
     return STATUS_OK;
 }
 
@@ -36,8 +36,8 @@ static status sort_rows(ascend_backend *b, const op *o, int t, const ascend_view
     ascend_view row = slice(b->scratch.expert_row, ACL_INT32, t, entries),
                 count = slice(b->scratch.expert_count, ACL_INT32, t, experts),
                 count64 = slice(b->scratch.expert_count64, ACL_INT64, t, experts);
-    ASCEND_CALL(c, aclnnMoeInitRoutingV2, ascend_tensor(c, &x), ascend_tensor(c, &ids), entries, 0, experts, DROPLESS, COUNTS,
-                false, ascend_tensor(c, sorted), ascend_tensor(c, &row), ascend_tensor(c, &count), NULL);
+    ASCEND_CALL(c, aclnnMoeInitRoutingV2, ascend_tensor(c, &x), ascend_tensor(c, &ids), entries, 0, experts, DROPLESS,
+                COUNTS, false, ascend_tensor(c, sorted), ascend_tensor(c, &row), ascend_tensor(c, &count), NULL);
     ASCEND_CALL(c, aclnnCast, ascend_tensor(c, &count), ACL_INT64, ascend_tensor(c, &count64));
     return STATUS_OK;
 }
@@ -48,13 +48,14 @@ static status grouped(ascend_backend *b, const op *o, int t, const ascend_view v
     ascend_view w = ascend_turned(ascend_weight_view(b, &o->in[1])),
                 count = slice(b->scratch.expert_count64, ACL_INT64, t, w.dim[0]);
 #define INPUTS \
-    ascend_list(c, &v[0]), ascend_list(c, &w), NULL, NULL, NULL, NULL, NULL, NULL, ascend_tensor(c, &count), NULL, NULL, NULL
+    ascend_list(c, &v[0]), ascend_list(c, &w), NULL, NULL, NULL, NULL, NULL, NULL, ascend_tensor(c, &count), NULL, \
+        NULL, NULL
     if (ASCEND_HAS(c, aclnnGroupedMatmulV5)) {
-        ASCEND_CALL(c, aclnnGroupedMatmulV5, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, NULL, ascend_list(c, &v[1]),
-                    NULL, NULL);
+        ASCEND_CALL(c, aclnnGroupedMatmulV5, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, NULL,
+                    ascend_list(c, &v[1]), NULL, NULL);
     } else {
-        ASCEND_CALL(c, aclnnGroupedMatmulV4, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, ascend_list(c, &v[1]), NULL,
-                    NULL);
+        ASCEND_CALL(c, aclnnGroupedMatmulV4, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, ascend_list(c, &v[1]),
+                    NULL, NULL);
     }
 #undef INPUTS
     return STATUS_OK;

@@ -49,7 +49,8 @@ status ascend_gate_composed(ascend_backend *b, const op *o, int t, error *err) {
     int64_t tile = b->spec.tile, used = o->args.router.n_used, over_slots = 1;
     ascend_view all = VIEW(b->scratch.expert_product, x.type, tile, x.dim[1]),
                 value = VIEW(b->scratch.topk_value, x.type, tile, used),
-                index = VIEW(b->scratch.topk_index, ACL_INT64, tile, used), sum = VIEW(b->scratch.expert_p, x.type, tile, 1);
+                index = VIEW(b->scratch.topk_index, ACL_INT64, tile, used),
+                sum = VIEW(b->scratch.expert_p, x.type, tile, 1);
     ASCEND_CALL(c, aclnnSoftmax, ascend_tensor(c, &x), -1, ascend_tensor(c, &all));
     ASCEND_CALL(c, aclnnTopk, ascend_tensor(c, &all), used, 1, true, true,
                 ascend_tensor(c, o->args.router.normalize ? &value : &p), ascend_tensor(c, &index));
@@ -68,7 +69,8 @@ static status one_expert(ascend_backend *b, const op *o, int t, int64_t e, error
                 out = ascend_rows_view(b, &o->out[0], t), w = ascend_turned(ascend_weight_view(b, &o->in[1]));
     int64_t tile = b->spec.tile, used = ids.dim[1], n = out.dim[2], slots = x.rank == 3 ? used : 1;
     if (x.rank == 3) x.dim[0] *= used, x.stride[0] = x.stride[1], x.dim[1] = x.dim[2], x.stride[1] = 1, x.rank = 2;
-    ascend_view one = {.data = w.data, .type = w.type, .rank = 2, .dim = {w.dim[1], w.dim[2]}, .stride = {w.stride[1], w.stride[2]}};
+    ascend_view one = {
+        .data = w.data, .type = w.type, .rank = 2, .dim = {w.dim[1], w.dim[2]}, .stride = {w.stride[1], w.stride[2]}};
     one.offset = e * w.stride[0];
     ascend_view y = VIEW(b->scratch.expert_product, out.type, tile * slots, n),
                 taken = VIEW(b->scratch.expert_product, out.type, tile, slots, n),
@@ -78,7 +80,8 @@ static status one_expert(ascend_backend *b, const op *o, int t, int64_t e, error
     number.offset = e;
     ASCEND_CALL(c, aclnnMm, ascend_tensor(c, &x), ascend_tensor(c, &one), ascend_tensor(c, &y), 0);
     ASCEND_CALL(c, aclnnEqTensor, ascend_tensor(c, &ids), ascend_tensor(c, &number), ascend_tensor(c, &chosen));
-    ASCEND_CALL(c, aclnnSWhere, ascend_tensor(c, &mask), ascend_tensor(c, &taken), ascend_tensor(c, &out), ascend_tensor(c, &out));
+    ASCEND_CALL(c, aclnnSWhere, ascend_tensor(c, &mask), ascend_tensor(c, &taken), ascend_tensor(c, &out),
+                ascend_tensor(c, &out));
     return STATUS_OK;
 }
 
@@ -92,8 +95,7 @@ status ascend_experts_composed(ascend_backend *b, const op *o, int t, error *err
 status ascend_combine_composed(ascend_backend *b, const op *o, int t, error *err) {
     ascend_call *c = &b->call;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), p = ascend_rows_view(b, &o->in[1], t),
-                out = ascend_rows_view(b, &o->out[0], t),
-                half = VIEW(b->scratch.expert_p, x.type, p.dim[0], p.dim[1]),
+                out = ascend_rows_view(b, &o->out[0], t), half = VIEW(b->scratch.expert_p, x.type, p.dim[0], p.dim[1]),
                 factor = VIEW(b->scratch.expert_p, x.type, p.dim[0], p.dim[1], 1),
                 product = VIEW(b->scratch.expert_product, x.type, x.dim[0], x.dim[1], x.dim[2]);
     int64_t over_slots = 1;

@@ -94,7 +94,8 @@ static bool takes_pair(const ascend_backend *b, const op *q) {
     if (k >= b->list->ops + b->list->n_ops || k->code != OP_ROPE || k->layer != q->layer || k->in[1].id != q->in[1].id)
         return false;
     int64_t d = q->in[0].dim[2];
-    if (!ascend_fuses(b, ASCEND_FUSED_ROPE) || q->args.rope.interleaved || q->args.rope.dim != d || (d != 64 && d != 128))
+    if (!ascend_fuses(b, ASCEND_FUSED_ROPE) || q->args.rope.interleaved || q->args.rope.dim != d ||
+        (d != 64 && d != 128))
         return false;
     return dense(&q->in[0]) && dense(&k->in[0]) &&
            (ASCEND_HAS(&b->call, aclnnApplyRotaryPosEmbV2) || ASCEND_HAS(&b->call, aclnnApplyRotaryPosEmb));
@@ -134,8 +135,8 @@ static status rotate_pair(ascend_backend *b, const op *o, int t, error *err) {
 static status rotate_one(ascend_backend *b, const ascend_view v[3], int mode, error *err) {
     ascend_call *c = &b->call;
     ascend_view y = VIEW(b->scratch.rope[0], v[0].type, v[0].dim[0], v[0].dim[1], v[0].dim[2]);
-    ASCEND_CALL(c, aclnnRotaryPositionEmbedding, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]), ascend_tensor(c, &v[2]),
-                mode, ascend_tensor(c, &y));
+    ASCEND_CALL(c, aclnnRotaryPositionEmbedding, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]),
+                ascend_tensor(c, &v[2]), mode, ascend_tensor(c, &y));
     ASCEND_CALL(c, aclnnInplaceCopy, ascend_tensor(c, &v[0]), ascend_tensor(c, &y));
     return STATUS_OK;
 }

@@ -2,7 +2,8 @@
 #include "backend/ascend/internal.h"
 
 // to[i] = from[index[i]], by the first dimension.
-status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to, error *err) {
+status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to,
+                     error *err) {
     ASCEND_CALL(c, aclnnIndexSelect, ascend_tensor(c, from), 0, ascend_tensor(c, index), ascend_tensor(c, to));
     return STATUS_OK;
 }
@@ -32,7 +33,8 @@ status ascend_gather_rows(ascend_backend *b, const op *o, int *skip, error *err)
 
 static status add(ascend_backend *b, const ascend_view v[3], error *err) {
     ascend_call *c = &b->call;
-    ASCEND_CALL(c, aclnnAdd, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]), ascend_scalar(c, 1), ascend_tensor(c, &v[2]));
+    ASCEND_CALL(c, aclnnAdd, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]), ascend_scalar(c, 1),
+                ascend_tensor(c, &v[2]));
     return STATUS_OK;
 }
 

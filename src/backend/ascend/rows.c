@@ -108,7 +108,8 @@ static void group_rows(ascend_backend *b, const step_inputs *in, int first, int 
         if (r->group[leaf] >= 0) continue;
         ascend_attention_tile *t = add_tile(r, in, leaf);
         lay_out_path(b, in, t, leaf);
-        for (int row = leaf; row >= first && r->group[row] < 0 && in->pos[row] / KV_BLOCK == t->block; row = in->parent[row])
+        for (int row = leaf; row >= first && r->group[row] < 0 && in->pos[row] / KV_BLOCK == t->block;
+             row = in->parent[row])
             r->group[row] = r->n_attention - 1;
     }
 }

@@ -38,7 +38,8 @@ static status parse_off(str value, unsigned *off, error *err) {
 
 static status parse_tile(str value, int *tile, error *err) {
     int n = 0;
-    for (size_t i = 0; i < value.len && n < 10000; i++) n = value.data[i] >= '0' && value.data[i] <= '9' ? n * 10 + value.data[i] - '0' : 10000;
+    for (size_t i = 0; i < value.len && n < 10000; i++)
+        n = value.data[i] >= '0' && value.data[i] <= '9' ? n * 10 + value.data[i] - '0' : 10000;
     if (n < 16 || n > 64 || n % 16)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: tile=%.*s: 16, 32, 48 or 64", STR_ARG(value));
     *tile = n;
@@ -66,10 +67,11 @@ static bool takes(str word, const char *key, str *value) {
 static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
-        return error_set(err, STATUS_BAD_ARGUMENT, "--device ascend:N knows no setting '%.*s'; off=, tile= and graph= are all",
-                         STR_ARG(word));
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "--device ascend:N knows no setting '%.*s'; off=, tile= and graph= are all", STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
-        return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes", sizeof s->settings);
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes",
+                         sizeof s->settings);
     if (used) s->settings[used++] = ',';
     memcpy(s->settings + used, word.data, word.len);
     s->settings[used + word.len] = 0;
@@ -95,9 +97,10 @@ status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
     str all = str_from(text);
     s->emulated = str_starts(all, STR("emu:"));
     if (!s->emulated && !str_starts(all, STR("ascend:")))
-        return error_set(err, STATUS_BAD_ARGUMENT,
-                         "--device %s: a device is cpu, ascend:N, or emu:CHIP (such as emu:910B3); 'tally devices' lists them",
-                         text);
+        return error_set(
+            err, STATUS_BAD_ARGUMENT,
+            "--device %s: a device is cpu, ascend:N, or emu:CHIP (such as emu:910B3); 'tally devices' lists them",
+            text);
     size_t at = s->emulated ? 4 : 7;
     for (bool first = true; at <= all.len; first = false) {
         ptrdiff_t end = str_find(all, STR(","), at);
@@ -106,7 +109,8 @@ status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
         if (!first) {
             TRY(parse_word(s, word, err));
         } else if (s->emulated) {
-            if (word.len == 0) return error_set(err, STATUS_BAD_ARGUMENT, "--device emu: names no chip; emu:910B3 is one");
+            if (word.len == 0)
+                return error_set(err, STATUS_BAD_ARGUMENT, "--device emu: names no chip; emu:910B3 is one");
             TRY(pass_on(s, word, err));
         } else {
             char *stop;

@@ -54,8 +54,9 @@ static status convert_piece(const ascend_backend *b, const piece *p, error *err)
                           "%s of layer %d has numbers beyond 65504, the largest of F16; use a chip with BF16",
                           p->w->label, p->w->layer);
         }
-        if (!s) s = ascend_device_upload(&b->device, p->dst + dtype_row_bytes(p->to, at), out,
-                                         (size_t)dtype_row_bytes(p->to, n), err);
+        if (!s)
+            s = ascend_device_upload(&b->device, p->dst + dtype_row_bytes(p->to, at), out,
+                                     (size_t)dtype_row_bytes(p->to, n), err);
     }
     free(f32);
     free(out);
@@ -63,11 +64,13 @@ static status convert_piece(const ascend_backend *b, const piece *p, error *err)
 }
 
 static status upload_piece(const ascend_backend *b, const piece *p, error *err) {
-    if (p->from == p->to) return ascend_device_upload(&b->device, p->dst, p->src, (size_t)dtype_row_bytes(p->to, p->n), err);
+    if (p->from == p->to)
+        return ascend_device_upload(&b->device, p->dst, p->src, (size_t)dtype_row_bytes(p->to, p->n), err);
     const dtype_info *from = dtype_get(p->from);
     if (!from->to_f32 || p->row % from->block_elems)
-        return error_set(err, STATUS_UNSUPPORTED, "%s of layer %d has rows of %lld numbers of type %s, which cannot be converted",
-                         p->w->label, p->w->layer, (long long)p->row, from->name);
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s of layer %d has rows of %lld numbers of type %s, which cannot be converted", p->w->label,
+                         p->w->layer, (long long)p->row, from->name);
     return convert_piece(b, p, err);
 }
 
