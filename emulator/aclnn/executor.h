@@ -14,6 +14,7 @@ typedef struct emu_slot {
     bool is_list;
     int first, n;    // of the body's tensors
     emu_view *views; // [n]
+    uint64_t dense;  // bit j: the kernel gets tensor j contiguous, by a copy (strict=off only)
 } emu_slot;
 
 typedef struct emu_body {
@@ -26,6 +27,7 @@ typedef struct emu_body {
     uint64_t workspace; // bytes phase 1 asked for
     uint64_t signature;
     bool not_repeatable;
+    unsigned varies_on;
     struct emu_chunk *chunks; // memory of emu_op_alloc
 } emu_body;
 
@@ -42,7 +44,9 @@ struct emu_launch {
     emu_body *body;
     void *workspace;
     uint64_t workspace_size;
-    uint64_t addresses[]; // [n_tensors] of the first byte of storage
+    bool varies;            // at each run: determinism was off at phase 2
+    bool private_workspace; // the program's overlaps a tensor, and strict=off lets that pass
+    uint64_t addresses[];   // [n_tensors] of the first byte of storage
 };
 
 const char *emu_launch_name(const emu_launch *l);

@@ -157,9 +157,56 @@ static int reach_tensors(const emu_launch *l, int device, emu_tensor *tensors) {
     return 0;
 }
 
-static uint64_t perturbation(const emu_body *b) {
+// Copies between a strided view and contiguous memory, either way.
+static void copy_dense(const emu_view *v, unsigned char *strided, unsigned char *dense, bool out) {
+    size_t size = (size_t)emu_dtype_bits(v->dtype) / 8;
+    int64_t index[EMU_MAX_RANK] = {0};
+    for (int64_t n = 0; n < v->numel; n++) {
+        int64_t at = 0;
+        for (int i = 0; i < v->rank; i++) at += index[i] * v->stride[i];
+        unsigned char *s = strided + (size_t)at * size, *d = dense + (size_t)n * size;
+        memcpy(out ? s : d, out ? d : s, size);
+        for (int i = v->rank - 1; i >= 0 && ++index[i] == v->dim[i]; i--) index[i] = 0;
+    }
+}
+
+// Gives the kernel contiguous copies of the tensors marked dense; after it, takes outputs back and frees them all.
+static int densify(const emu_body *b, emu_tensor *tensors) {
+    for (int i = 0; i < b->n_slots; i++) {
+        for (int j = 0; j < b->slot[i].n && j < 64; j++) {
+            emu_tensor *t = &tensors[b->slot[i].first + j];
+            if (!(b->slot[i].dense >> j & 1) || !t->data) continue;
+            unsigned char *copy = malloc((size_t)t->view.numel * (size_t)emu_dtype_bits(t->view.dtype) / 8);
+            if (!copy) return emu_fail(EMU_RULE_out_of_memory, "no memory to run %s", b->name);
+            copy_dense(&t->view, t->data, copy, false);
+            int64_t step = 1;
+            for (int d = t->view.rank - 1; d >= 0; d--) t->view.stride[d] = step, step *= t->view.dim[d];
+            t->data = copy;
+        }
+    }
+    return 0;
+}
+
+static void take_back(const emu_launch *l, emu_tensor *tensors) {
+    const emu_body *b = l->body;
+    for (int i = 0; i < b->n_slots; i++) {
+        for (int j = 0; j < b->slot[i].n && j < 64; j++) {
+            emu_tensor *t = &tensors[b->slot[i].first + j];
+            const emu_view *v = &b->slot[i].views[j];
+            unsigned char *home = t->data ? emu_reach(l->addresses[b->slot[i].first + j] +
+                                                      (uint64_t)v->offset * (uint64_t)emu_dtype_bits(v->dtype) / 8)
+                                          : NULL;
+            if (!(b->slot[i].dense >> j & 1) || !t->data || t->data == home) continue;
+            if (b->slot[i].access & EMU_WRITES) copy_dense(v, home, t->data, true);
+            free(t->data);
+        }
+    }
+}
+
+static uint64_t perturbation(const emu_launch *l) {
     uint64_t p = emu()->config.perturb;
-    return p ? hash_mix(b->signature ^ hash_mix(p)) | 1 : 0;
+    if (!p) return 0;
+    return hash_mix(l->body->signature ^ hash_mix(p + (l->varies ? emu()->executions << 20 : 0))) | 1;
 }
 
 int emu_launch_run(emu_launch *l, int device) {
@@ -169,9 +216,12 @@ int emu_launch_run(emu_launch *l, int device) {
     int n[EMU_MAX_SLOTS];
     int code =
         tensors ? reach_tensors(l, device, tensors) : emu_fail(EMU_RULE_out_of_memory, "no memory to run %s", b->name);
-    unsigned char *workspace = NULL;
-    if (!code && l->workspace_size &&
-        !(code = reach(l, device, "the workspace", (uint64_t)(uintptr_t)l->workspace, l->workspace_size))) {
+    unsigned char *workspace = NULL, *own = NULL;
+    if (!code && l->private_workspace) {
+        own = malloc(l->workspace_size);
+        if (!own) code = emu_fail(EMU_RULE_out_of_memory, "no memory to run %s", b->name);
+    } else if (!code && l->workspace_size &&
+               !(code = reach(l, device, "the workspace", (uint64_t)(uintptr_t)l->workspace, l->workspace_size))) {
         workspace = emu_reach((uint64_t)(uintptr_t)l->workspace);
         poison(workspace, l->workspace_size);
     }
@@ -179,20 +229,22 @@ int emu_launch_run(emu_launch *l, int device) {
         first[i] = &tensors[b->slot[i].first];
         n[i] = b->slot[i].n;
     }
-    if (!code) {
+    if (!code && !(code = densify(b, tensors))) {
         emu_run run = {.name = b->name,
                        .attrs = b->attrs,
                        .n_slots = b->n_slots,
                        .n_tensors = n,
                        .tensors = first,
-                       .workspace = workspace,
+                       .workspace = own ? own : workspace,
                        .workspace_size = l->workspace_size,
-                       .perturb = perturbation(b),
+                       .perturb = perturbation(l),
                        .chip = emu()->chip,
                        .cann = emu()->cann};
         code = b->kernel(&run);
     }
     if (workspace) poison(workspace, l->workspace_size);
+    if (tensors) take_back(l, tensors);
+    free(own);
     free(tensors);
     return code;
 }

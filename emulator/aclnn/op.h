@@ -99,7 +99,9 @@ typedef struct emu_op_plan {
     size_t attrs_size;
     uint64_t
         workspace; // bytes the kernel itself wants; what phase 1 answers is this, rounded and enlarged as hardware would
-    bool no_workspace;   // the vendor's operator is documented to need none, or does for these arguments
+    bool no_workspace; // the vendor's operator is documented to need none, or does for these arguments
+    unsigned
+        varies_on; // families (EMU_ON) where, unless determinism is switched on, the order of sums differs at each run
     bool not_repeatable; // the operator copies from the host inside: aclSetAclOpExecutorRepeatable fails
 } emu_op_plan;
 

@@ -9,7 +9,8 @@ aclnnStatus tally_emu_probe_get_workspace_size(const aclTensor *a, const aclTens
                                                uint64_t *workspace_size, aclOpExecutor **executor);
 aclnnStatus tally_emu_probe(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);
 
-// The sum of a list's tensors; repeatable like the other.
+// The sum of a list's tensors, begun at one of them that perturbation chooses. On A2 that choice differs from run to run unless
+// determinism is switched on.
 aclnnStatus tally_emu_probe_list_get_workspace_size(const aclTensorList *list, aclTensor *out, uint64_t *workspace_size,
                                                     aclOpExecutor **executor);
 aclnnStatus tally_emu_probe_list(void *workspace, uint64_t workspace_size, aclOpExecutor *executor, aclrtStream stream);

@@ -74,8 +74,8 @@ static int check_host_race(const request *r) {
     for (int i = 0; i < 2; i++) {
         const emu_task *t = emu_in_flight(sides[i].lo, sides[i].hi, sides[i].access, sides[i].host);
         if (t)
-            return emu_fail(EMU_RULE_host_race, "the host's copy %s memory that %s may still use",
-                            i ? "writes" : "reads", emu_task_text(t).text);
+            return emu_hazard(EMU_RULE_host_race, "the host's copy %s memory that %s may still use",
+                              i ? "writes" : "reads", emu_task_text(t).text);
     }
     return 0;
 }
@@ -214,7 +214,9 @@ static int set_now(void *p, size_t max, int value, size_t count) {
     if (!c || (code = check_set(p, max, count, c->device)) || (code = emu_capture_forbids_unsafe("aclrtMemset")))
         return code;
     const emu_task *t = emu_in_flight((uint64_t)(uintptr_t)p, (uint64_t)(uintptr_t)p + count, EMU_WRITES, false);
-    if (t) return emu_fail(EMU_RULE_host_race, "the host sets memory that %s may still use", emu_task_text(t).text);
+    if (t &&
+        (code = emu_hazard(EMU_RULE_host_race, "the host sets memory that %s may still use", emu_task_text(t).text)))
+        return code;
     memset(emu_reach((uint64_t)(uintptr_t)p), value, count);
     return 0;
 }

@@ -224,7 +224,8 @@ static int take(void **out, size_t size, uint32_t policy, const char *call) {
         return emu_fail(EMU_RULE_bad_param, "policy 0x%x is not one of them", policy);
     if ((code = inject_alloc(call))) return code;
     device_memory *m = memory_of(c->device);
-    uint64_t charge = emu_memory_charge(size), span = align(align(size, 32) + emu()->chip->malloc_extra, 64),
+    uint64_t charge = emu_memory_charge(size),
+             span = align(align(size, 32) + emu()->chip->malloc_extra, emu()->config.lenient ? 512 : 64),
              pages = align(span, PAGE);
     if (emu()->device[c->device].used + charge > emu_memory_total()) return refuse(c->device, size, charge);
     if (m->next + pages + PAGE > m->base + m->size)
@@ -267,9 +268,9 @@ static int free_block(void *p, bool wait) {
     if (wait && (code = emu_wait_all(-1))) return code;
     const emu_task *user = emu_in_flight(b->start, b->start + b->size, EMU_READS | EMU_WRITES, false);
     if (user) {
-        code = emu_fail(EMU_RULE_free_in_flight,
-                        "block #%" PRIu64 " of %" PRIu64 " bytes (%s) is freed while %s may still use it", b->id,
-                        b->size, b->call, emu_task_text(user).text);
+        code = emu_hazard(EMU_RULE_free_in_flight,
+                          "block #%" PRIu64 " of %" PRIu64 " bytes (%s) is freed while %s may still use it", b->id,
+                          b->size, b->call, emu_task_text(user).text);
     }
     release_pages(memory_of(b->device), b);
     b->state = EMU_BLOCK_FREED;
@@ -450,8 +451,8 @@ static int unmap_memory(void *address) {
     }
     const emu_task *user = emu_in_flight(b->start, b->start + b->size, EMU_READS | EMU_WRITES, false);
     if (user)
-        code =
-            emu_fail(EMU_RULE_free_in_flight, "memory is unmapped while %s may still use it", emu_task_text(user).text);
+        code = emu_hazard(EMU_RULE_free_in_flight, "memory is unmapped while %s may still use it",
+                          emu_task_text(user).text);
     release_pages(memory_of(b->device), b);
     b->state = EMU_BLOCK_FREED;
     return code;

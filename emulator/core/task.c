@@ -119,9 +119,9 @@ static int check_races(const emu_task *t, const emu_clock *clock) {
         for (const emu_task *u = q->first; u; u = u->link) {
             if (u->number <= emu_clock_get(clock, i) || !emu_ranges_conflict(t, u, &what)) continue;
             bool update = t->kind == EMU_TASK_UPDATE || u->kind == EMU_TASK_UPDATE;
-            return emu_fail(update ? EMU_RULE_update_race : EMU_RULE_race,
-                            "%s of stream %d and %s use %s, and no event orders them", emu_task_text(t).text,
-                            t->stream->id, emu_task_text(u).text, what ? what : "the same memory");
+            return emu_hazard(update ? EMU_RULE_update_race : EMU_RULE_race,
+                              "%s of stream %d and %s use %s, and no event orders them", emu_task_text(t).text,
+                              t->stream->id, emu_task_text(u).text, what ? what : "the same memory");
         }
     }
     return 0;
@@ -282,6 +282,16 @@ static emu_stream *pick(void) {
         if (n == 1 || emu_random(n) == 0) chosen = q;
     }
     return chosen;
+}
+
+int emu_hazard(emu_rule rule, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int code = emu_vfail_as(emu_rule_code(rule), rule, format, args);
+    va_end(args);
+    if (!emu()->config.lenient) return code;
+    for (emu_stream *s; (s = pick());) run_next(s);
+    return 0;
 }
 
 void emu_some_progress(bool at_least_one) {

@@ -24,6 +24,9 @@ bool emu_ranges_conflict(const emu_task *a, const emu_task *b, const char **what
 // A task the host does not know to be finished that touches bytes of [lo, hi); access: what the host would do there.
 const emu_task *emu_in_flight(uint64_t lo, uint64_t hi, int access, bool host);
 
+// Breaks a rule of order. With strict=off the work in question is run now and 0 returned, so that the program gets what it hoped for.
+int emu_hazard(emu_rule rule, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 // Runs work until the stream, everything, or a recording is done, at most ms (-1: forever); tells errors of streams.
 int emu_wait_stream(emu_stream *s, int ms);
 int emu_wait_all(int ms); // of the current context's device

@@ -228,6 +228,69 @@ static void test_views(void **state) {
     rig_end();
 }
 
+// What strict=off lets pass: strides, odd alignment, a workspace over an input; with the right results.
+static void test_lenient(void **state) {
+    (void)state;
+    phases p = begin("910B3,strict=off");
+    assert_int_equal((uintptr_t)p.a % 512, 0);
+    const int64_t dim[2] = {8, 4}, stride[2] = {8, 1}, small[1] = {1};
+    aclTensor *ta = aclCreateTensor(dim, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, small, 1, (char *)p.a + 4);
+    aclTensor *tb = aclCreateTensor(dim, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, small, 1, p.b);
+    aclTensor *to = aclCreateTensor(dim, 2, ACL_FLOAT, stride, 0, ACL_FORMAT_ND, small, 1, p.out);
+    OK(aclrtMemset(p.out, RIG_BYTES, 0, RIG_BYTES));
+    OK(tally_emu_probe_get_workspace_size(ta, tb, to, &p.size, &p.executor));
+    OK(tally_emu_probe(p.ws, p.size, p.executor, p.s));
+    OK(aclrtSynchronizeStream(p.s));
+    assert_true(rig_read(p.out, 8 * 3 + 2) == 10 + 1 + 8 * 3 + 2 && rig_read(p.out, 8 * 3 + 4) == 0);
+    OK(aclrtMemcpy(p.ws, 128, p.a, 128, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    OK(aclSetRawTensorAddr(tb, p.ws));
+    OK(tally_emu_probe_get_workspace_size(tb, tb, to, &p.size, &p.executor));
+    OK(tally_emu_probe(p.ws, p.size, p.executor, p.s));
+    OK(aclrtSynchronizeStream(p.s));
+    assert_int_equal(tally_emu_rule_count("workspace_overlap"), 1);
+    assert_true(rig_read(p.out, 8 * 3 + 2) == 2 * (4 * 3 + 2));
+    rig_end();
+}
+
+// 1e8 + 1 - 1e8 over n elements, by a list of three; the result tells where the sum began.
+static float perturbed_sum(phases *p, int64_t n) {
+    const float values[3] = {1e8f, 1, -1e8f};
+    const aclTensor *t[3];
+    const int64_t dim[1] = {n};
+    for (int i = 0; i < 3; i++)
+        t[i] = aclCreateTensor(dim, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dim, 1, rig_floats(values[i], 0));
+    aclTensor *out = aclCreateTensor(dim, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dim, 1, p->out);
+    aclTensorList *list = aclCreateTensorList(t, 3);
+    OK(tally_emu_probe_list_get_workspace_size(list, out, &p->size, &p->executor));
+    OK(tally_emu_probe_list(p->ws, p->size, p->executor, p->s));
+    OK(aclrtSynchronizeStream(p->s));
+    OK(aclDestroyTensorList(list));
+    OK(aclDestroyTensor(out));
+    return rig_read(p->out, 0);
+}
+
+static void test_perturbation(void **state) {
+    (void)state;
+    phases p = begin("910B3");
+    OK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
+    int other = 0, again = 0;
+    for (int n = 1; n <= 32; n++) {
+        float sum = perturbed_sum(&p, n);
+        assert_true(sum == 0 || sum == 1);
+        other += sum != perturbed_sum(&p, n % 32 + 1); // other signatures, other orders
+        again += sum != perturbed_sum(&p, n);          // equal signatures, equal bits
+    }
+    assert_int_equal(again, 0);
+    assert_true(other > 4);
+    p = begin("910B3,perturb=off");
+    for (int n = 1; n <= 16; n++) assert_true(perturbed_sum(&p, n) == 0);
+    p = begin("910B3"); // determinism off: no two runs need agree
+    float first = perturbed_sum(&p, 4);
+    for (int i = 0; i < 32; i++) again += perturbed_sum(&p, 4) != first;
+    assert_true(again > 4);
+    rig_end();
+}
+
 static void test_stream_of_another_context(void **state) {
     (void)state;
     phases p = begin("910B3");
@@ -265,7 +328,8 @@ int main(void) {
         cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_lists),
         cmocka_unit_test(test_workspace),     cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_views),         cmocka_unit_test(test_stream_of_another_context),
-        cmocka_unit_test(test_dtype_of_chip), cmocka_unit_test(test_determinism_late),
+        cmocka_unit_test(test_dtype_of_chip), cmocka_unit_test(test_lenient),
+        cmocka_unit_test(test_perturbation),  cmocka_unit_test(test_determinism_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

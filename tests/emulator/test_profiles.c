@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emulator/core/chip.h"
+#include "emulator/core/rules.h"
 #include "tests/emulator/rig.h"
 
 static void test_names(void **state) {
@@ -89,8 +89,34 @@ static void test_versions(void **state) {
     }
 }
 
+static void test_rules_are_documented(void **state) {
+    (void)state;
+    static char text[65536];
+    FILE *f = fopen("emulator/README.md", "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    char row[128];
+#define RULE_ROW(id, code, says) {#id, (code)},
+    const struct {
+        const char *id;
+        int code;
+    } rules[] = {EMU_RULES(RULE_ROW)};
+#undef RULE_ROW
+    for (int i = 0; i < EMU_RULE_COUNT; i++) {
+        int n = snprintf(row, sizeof row, "| `%s` | ", rules[i].id);
+        if (rules[i].code == EMU_RULE_CALLER) {
+            strcpy(row + n, "by call |");
+        } else {
+            snprintf(row + n, sizeof row - (size_t)n, "%d |", rules[i].code);
+        }
+        if (!strstr(text, row)) fail_msg("emulator/README.md has no row \"%s\"", row);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc == 3) return report(argv[1], argv[2]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test_prestate(test_versions, argv[0])};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_rules_are_documented),
+                                       cmocka_unit_test_prestate(test_versions, argv[0])};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
