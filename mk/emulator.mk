@@ -15,6 +15,8 @@ EMU_LIBS := ascendcl nnopbase opapi opapi_math opapi_nn opapi_cv opapi_transform
 EMU_THIN := $(foreach v,$(EMU_VERSIONS),$(patsubst %,$(EMU)/$(v)/.stamp,$(v)))
 
 $(BUILD)/obj/emulator/%.o: CFLAGS += -fvisibility=default
+# Its arithmetic is plain loops that the compiler is to make fast; products and sums stay apart (-ffp-contract=off).
+$(BUILD)/obj/emulator/aclnn/math/%.o: CFLAGS += $(if $(filter release,$(CONFIG)),-O3)
 
 .PHONY: emulator
 emulator: $(EMU)/libtally_emu.so $(EMU_THIN)

@@ -20,7 +20,7 @@ void ops_begin(const char *settings) {
     tally_emu_reset();
     state = 1;
     if (tally_emu_configure(settings)) fail_msg("%s: %s", settings, aclGetRecentErrMsg());
-    assert_int_equal(aclInit(NULL), 0);
+    if (aclInit(NULL)) fail_msg("%s: %s", settings, aclGetRecentErrMsg());
     assert_int_equal(aclrtSetDevice(0), 0);
     assert_int_equal(aclrtCreateStream(&ops_stream), 0);
 }
@@ -109,10 +109,14 @@ static void put(aclDataType t, char *p, double v) {
         int e;
         double m = frexp(fabs(v), &e); // in [0.5, 1)
         h = signbit(v) ? 0x8000 : 0;
-        if (isnan(v)) h |= 0x7e00;
-        else if (isinf(v)) h |= 0x7c00;
-        else if (m != 0 && e < -13) h |= (uint16_t)ldexp(m, e + 24);
-        else if (m != 0) h |= (uint16_t)((e + 14) << 10 | ((int)ldexp(m, 11) & 1023));
+        if (isnan(v))
+            h |= 0x7e00;
+        else if (isinf(v))
+            h |= 0x7c00;
+        else if (m != 0 && e < -13)
+            h |= (uint16_t)ldexp(m, e + 24);
+        else if (m != 0)
+            h |= (uint16_t)((e + 14) << 10 | ((int)ldexp(m, 11) & 1023));
         memcpy(p, &h, 2);
         break;
     }
@@ -151,14 +155,17 @@ static struct tensor *make(aclDataType dtype, int rank, const int64_t *dim, cons
     t->storage = last + 1;
     t->v = calloc((size_t)t->n + 1, sizeof *t->v);
     assert_non_null(t->v);
-    assert_int_equal(aclrtMalloc((void **)&t->device, (size_t)t->storage * size_of(dtype) + 32, ACL_MEM_MALLOC_HUGE_FIRST), 0);
-    t->acl = aclCreateTensor(t->dim, (uint64_t)rank, dtype, t->stride, offset, ACL_FORMAT_ND, &t->storage, 1, t->device);
+    assert_int_equal(
+        aclrtMalloc((void **)&t->device, (size_t)t->storage * size_of(dtype) + 32, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    t->acl =
+        aclCreateTensor(t->dim, (uint64_t)rank, dtype, t->stride, offset, ACL_FORMAT_ND, &t->storage, 1, t->device);
     assert_non_null(t->acl);
     return t;
 }
 
 static void fill(struct tensor *t, double scale) {
-    for (int64_t i = 0; i < t->n; i++) t->v[i] = is_float(t->dtype) ? t_round(t->dtype, (2 * ops_random() - 1) * scale) : floor(ops_random() * scale);
+    for (int64_t i = 0; i < t->n; i++)
+        t->v[i] = is_float(t->dtype) ? t_round(t->dtype, (2 * ops_random() - 1) * scale) : floor(ops_random() * scale);
     t_write(t);
 }
 
@@ -166,7 +173,8 @@ struct tensor *t_random(aclDataType dtype, double scale, int rank, const int64_t
     return t_strided(dtype, scale, rank, dim, NULL, 0);
 }
 
-struct tensor *t_strided(aclDataType dtype, double scale, int rank, const int64_t *dim, const int64_t *stride, int64_t offset) {
+struct tensor *t_strided(aclDataType dtype, double scale, int rank, const int64_t *dim, const int64_t *stride,
+                         int64_t offset) {
     struct tensor *t = make(dtype, rank, dim, stride, offset);
     fill(t, scale);
     return t;
@@ -197,7 +205,9 @@ void t_read(struct tensor *t) {
     size_t size = size_of(t->dtype);
     char *host = malloc((size_t)t->storage * size);
     assert_non_null(host);
-    assert_int_equal(aclrtMemcpy(host, (size_t)t->storage * size, t->device, (size_t)t->storage * size, ACL_MEMCPY_DEVICE_TO_HOST), 0);
+    assert_int_equal(
+        aclrtMemcpy(host, (size_t)t->storage * size, t->device, (size_t)t->storage * size, ACL_MEMCPY_DEVICE_TO_HOST),
+        0);
     for (int64_t i = 0; i < t->n; i++) t->v[i] = get(t->dtype, host + at(t, i) * (int64_t)size);
     free(host);
 }
@@ -214,7 +224,8 @@ void t_write(struct tensor *t) {
 
 void t_format(struct tensor *t, aclFormat format, int rank, const int64_t *storage) {
     assert_int_equal(aclDestroyTensor(t->acl), 0);
-    t->acl = aclCreateTensor(t->dim, (uint64_t)t->rank, t->dtype, t->stride, 0, format, storage, (uint64_t)rank, t->device);
+    t->acl =
+        aclCreateTensor(t->dim, (uint64_t)t->rank, t->dtype, t->stride, 0, format, storage, (uint64_t)rank, t->device);
     assert_non_null(t->acl);
 }
 
@@ -249,11 +260,14 @@ aclScalar *t_scalar(double v) {
 
 void t_near(const struct tensor *got, int64_t i, double want, double slack) {
     double g = got->v[i], off = fabs(g - want), may = t_half_step(got->dtype, want) * 1.0001 + slack;
-    if (isinf(want) || isinf(g) ? g != want : !(off <= may)) fail_msg("element %lld is %.9g, not %.9g: off by %.3g, may %.3g", (long long)i, g, want, off, may);
+    if (isinf(want) || isinf(g) ? g != want : !(off <= may))
+        fail_msg("element %lld is %.9g, not %.9g: off by %.3g, may %.3g", (long long)i, g, want, off, may);
 }
 
-int ops_finish(const char *name, aclnnStatus phase1, aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream), uint64_t ws,
-               aclOpExecutor *executor) {
+int ops_finish(const char *name, aclnnStatus phase1,
+               aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream)) {
+    uint64_t ws = ops_ws;
+    aclOpExecutor *executor = ops_executor;
     void *workspace = NULL;
     int rc = phase1;
     if (rc) {

@@ -26,19 +26,22 @@ struct tensor {
     bool given_away;                               // a list owns the descriptor
 };
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 // Contiguous; uniform in [-scale, scale], or whole numbers in [0, scale) for integer types.
 struct tensor *t_random(aclDataType dtype, double scale, int rank, const int64_t *dim);
 struct tensor *t_filled(aclDataType dtype, double value, int rank, const int64_t *dim);
 struct tensor *t_given(aclDataType dtype, const double *v, int rank, const int64_t *dim);
 // The same kinds with strides (elements), on a buffer of `storage` elements.
-struct tensor *t_strided(aclDataType dtype, double scale, int rank, const int64_t *dim, const int64_t *stride, int64_t offset);
+struct tensor *t_strided(aclDataType dtype, double scale, int rank, const int64_t *dim, const int64_t *stride,
+                         int64_t offset);
 // A matrix [.., r, c] whose last two dimensions lie the other way round in memory.
 struct tensor *t_turned(aclDataType dtype, double scale, int rank, const int64_t *dim);
 void t_read(struct tensor *t);  // the device's values into v
 void t_write(struct tensor *t); // and back, through the strides
-void t_format(struct tensor *t, aclFormat format, int rank, const int64_t *storage); // a new descriptor on the same buffer
+void t_format(struct tensor *t, aclFormat format, int rank,
+              const int64_t *storage); // a new descriptor on the same buffer
 void t_free(struct tensor *t);
 void t_free_all(void); // all that are left; ops_end does it
 
@@ -54,17 +57,18 @@ void t_near(const struct tensor *got, int64_t i, double want, double slack);
 
 extern aclrtStream ops_stream;
 // Phase 2 and a synchronisation; the code of whichever fails.
-int ops_finish(const char *name, aclnnStatus phase1, aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream), uint64_t ws,
-               aclOpExecutor *executor);
+// ops_ws and ops_executor are what phase 1 just left.
+int ops_finish(const char *name, aclnnStatus phase1,
+               aclnnStatus (*phase2)(void *, uint64_t, aclOpExecutor *, aclrtStream));
 int ops_refused(const char *name, aclnnStatus phase1, int code);
 extern uint64_t ops_ws;
 extern aclOpExecutor *ops_executor;
 
-#define RUN_CODE(op, ...)                                                                                              \
-    ops_finish(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), op, ops_ws, ops_executor)
+#define RUN_CODE(op, ...) ops_finish(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), op)
 #define RUN(op, ...) assert_int_equal(RUN_CODE(op, __VA_ARGS__), 0)
 // Phase 1 must answer with this code.
-#define REFUSE(code, op, ...) assert_true(ops_refused(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), code))
+#define REFUSE(code, op, ...) \
+    assert_true(ops_refused(#op, op##GetWorkspaceSize(__VA_ARGS__, &ops_ws, &ops_executor), code))
 
 double ops_random(void); // [0, 1), the same in every run
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 // out = beta * add + alpha * a @ b over (broadcast) batches; bound: (k + 40) half steps of F32 on the absolute sum.
-static void check(struct tensor *out, const struct tensor *a, const struct tensor *b, double alpha, double beta, const double *add) {
+static void check(struct tensor *out, const struct tensor *a, const struct tensor *b, double alpha, double beta,
+                  const double *add) {
     int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1], batches = out->n / (m * n);
     t_read(out);
     for (int64_t x = 0; x < batches; x++) {
@@ -57,7 +57,8 @@ static void strides_and_batches(void **state) {
     struct tensor *out = t_strided(ACL_BF16, 0, DIMS(5, 9), (const int64_t[]){18, 2}, 0);
     RUN(aclnnMatmul, a->acl, b->acl, out->acl, 0);
     check(out, a, b, 1, 0, NULL);
-    struct tensor *c = t_turned(ACL_BF16, 1, DIMS(48, 5)), *d = t_strided(ACL_BF16, 1, DIMS(5, 48), (const int64_t[]){1, 5}, 0);
+    struct tensor *c = t_turned(ACL_BF16, 1, DIMS(48, 5)),
+                  *d = t_strided(ACL_BF16, 1, DIMS(5, 48), (const int64_t[]){1, 5}, 0);
     struct tensor *e = t_filled(ACL_BF16, 0, DIMS(5, 5));
     RUN(aclnnMatmul, d->acl, c->acl, e->acl, 0);
     check(e, d, c, 1, 0, NULL);
@@ -70,6 +71,15 @@ static void strides_and_batches(void **state) {
     struct tensor *two = t_random(ACL_FLOAT16, 1, DIMS(32, 6)); // 3-D times 2-D
     RUN(aclnnMatmul, p->acl, two->acl, r->acl, 0);
     check(r, p, two, 1, 0, NULL);
+    struct tensor *mv = t_filled(ACL_FLOAT16, 0, DIMS(5)), *ma = t_turned(ACL_FLOAT16, 1, DIMS(5, 32)),
+                  *vec = t_random(ACL_FLOAT16, 1, DIMS(32));
+    RUN(aclnnMv, ma->acl, vec->acl, mv->acl, 1);
+    t_read(mv);
+    for (int i = 0; i < 5; i++) {
+        double sum = 0;
+        for (int l = 0; l < 32; l++) sum += ma->v[i * 32 + l] * vec->v[l];
+        t_near(mv, i, sum, 1e-4);
+    }
     struct tensor *v = t_random(ACL_FLOAT16, 1, DIMS(6)), *w = t_filled(ACL_FLOAT16, 0, DIMS(4, 3));
     RUN(aclnnMatmul, r->acl, v->acl, w->acl, 0);
     t_read(w), t_read(r);
@@ -119,10 +129,13 @@ static void nz_in_place(void **state) {
         assert_int_equal(aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT, &elements), 161002);
         assert_int_equal(aclnnCalculateMatmulWeightSize(NULL, &elements), 161001);
         aclDestroyIntArray(shape);
-        struct tensor *w = t_random(types[t], 1, DIMS(48, 64)); // room for the padding; the matrix itself is dense at its start
+        struct tensor *w =
+            t_random(types[t], 1, DIMS(48, 64)); // room for the padding; the matrix itself is dense at its start
         struct tensor *a = t_random(types[t], 1, DIMS(3, k)), *out = t_filled(types[t], 0, DIMS(3, n));
-        aclTensor *dense = aclCreateTensor((const int64_t[]){n, k}, 2, types[t], NULL, 0, ACL_FORMAT_ND, &w->storage, 1, w->device);
-        aclTensor *nz = aclCreateTensor((const int64_t[]){k, n}, 2, types[t], (const int64_t[]){1, k}, 0, ACL_FORMAT_FRACTAL_NZ, &w->storage, 1, w->device);
+        aclTensor *dense =
+            aclCreateTensor((const int64_t[]){n, k}, 2, types[t], NULL, 0, ACL_FORMAT_ND, &w->storage, 1, w->device);
+        aclTensor *nz = aclCreateTensor((const int64_t[]){k, n}, 2, types[t], (const int64_t[]){1, k}, 0,
+                                        ACL_FORMAT_FRACTAL_NZ, &w->storage, 1, w->device);
         RUN(aclnnTransMatmulWeight, dense);
         struct tensor b = {.dtype = types[t], .rank = 2, .dim = {k, n}, .n = k * n};
         b.v = malloc((size_t)b.n * sizeof *b.v);
@@ -135,7 +148,8 @@ static void nz_in_place(void **state) {
         t_read(w); // element (r, c) at [c / 16][r / 16][r % 16][c % 16], zeros behind
         for (int64_t r = 0; r < 48; r++)
             for (int64_t c = 0; c < 64; c++)
-                assert_true(w->v[((c / 16 * 3 + r / 16) * 16 + r % 16) * 16 + c % 16] == (r < n && c < k ? first[r * k + c] : 0));
+                assert_true(w->v[((c / 16 * 3 + r / 16) * 16 + r % 16) * 16 + c % 16] ==
+                            (r < n && c < k ? first[r * k + c] : 0));
         free(b.v), free(first);
         aclDestroyTensor(dense), aclDestroyTensor(nz);
     }
@@ -146,11 +160,13 @@ static void nz_by_cast(void **state) {
     (void)state;
     ops_begin("910_9382,cann=9.1");
     int64_t k = 33, n = 48;
-    struct tensor *w = t_random(ACL_BF16, 1, DIMS(k, n)), *a = t_random(ACL_BF16, 1, DIMS(4, k)), *out = t_filled(ACL_BF16, 0, DIMS(4, n));
+    struct tensor *w = t_random(ACL_BF16, 1, DIMS(k, n)), *a = t_random(ACL_BF16, 1, DIMS(4, k)),
+                  *out = t_filled(ACL_BF16, 0, DIMS(4, n));
     int64_t *shape = NULL;
     uint64_t rank = 0;
     int format = 0;
-    assert_int_equal(aclnnNpuFormatCastCalculateSizeAndFormat(w->acl, ACL_FORMAT_FRACTAL_NZ, -1, &shape, &rank, &format), 0);
+    assert_int_equal(
+        aclnnNpuFormatCastCalculateSizeAndFormat(w->acl, ACL_FORMAT_FRACTAL_NZ, -1, &shape, &rank, &format), 0);
     assert_int_equal(rank, 4);
     assert_int_equal(format, 29);
     assert_true(shape[0] == 3 && shape[1] == 3 && shape[2] == 16 && shape[3] == 16);
@@ -159,6 +175,14 @@ static void nz_by_cast(void **state) {
     RUN(aclnnNpuFormatCast, w->acl, nz);
     RUN(aclnnMatmulWeightNz, a->acl, nz, out->acl, 0);
     check(out, a, w, 1, 0, NULL);
+    // and a batch of them
+    struct tensor *wb = t_random(ACL_BF16, 1, DIMS(2, k, n)), *rb = t_filled(ACL_BF16, 9, DIMS(2, 3, 3, 16, 16)),
+                  *ab = t_random(ACL_BF16, 1, DIMS(2, 4, k)), *ob = t_filled(ACL_BF16, 0, DIMS(2, 4, n));
+    aclTensor *nzb = aclCreateTensor(wb->dim, 3, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, rb->dim, 5, rb->device);
+    RUN(aclnnNpuFormatCast, wb->acl, nzb);
+    RUN(aclnnBatchMatMulWeightNz, ab->acl, nzb, ob->acl, 0);
+    check(ob, ab, wb, 1, 0, NULL);
+    aclDestroyTensor(nzb);
     struct tensor *back = t_filled(ACL_BF16, 0, DIMS(k, n));
     RUN(aclnnNpuFormatCast, nz, back->acl);
     t_read(back);
@@ -168,7 +192,8 @@ static void nz_by_cast(void **state) {
     free(shape);
     aclDestroyTensor(nz);
     // the wrong storage shape
-    nz = aclCreateTensor(w->dim, 2, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, (const int64_t[]){3, 2, 16, 16}, 4, room->device);
+    nz = aclCreateTensor(w->dim, 2, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, (const int64_t[]){3, 2, 16, 16}, 4,
+                         room->device);
     REFUSE(161002, aclnnMm, a->acl, nz, out->acl, 0);
     aclDestroyTensor(nz);
     ops_end();
@@ -177,7 +202,8 @@ static void nz_by_cast(void **state) {
 static void precision(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
-    struct tensor *a = t_filled(ACL_FLOAT, 1 + 0x1p-13, DIMS(1, 1)), *b = t_filled(ACL_FLOAT, 1, DIMS(1, 1)), *out = t_filled(ACL_FLOAT, 0, DIMS(1, 1));
+    struct tensor *a = t_filled(ACL_FLOAT, 1 + 0x1p-13, DIMS(1, 1)), *b = t_filled(ACL_FLOAT, 1, DIMS(1, 1)),
+                  *out = t_filled(ACL_FLOAT, 0, DIMS(1, 1));
     static const double want[4] = {1 + 0x1p-13, 1, 1, 1}; // keep, HF32, FP16, HF32: all but the first drop the 13th bit
     for (int8_t cube = 0; cube < 4; cube++) {
         RUN(aclnnMm, a->acl, b->acl, out->acl, cube);
@@ -185,7 +211,9 @@ static void precision(void **state) {
         assert_true(out->v[0] == want[cube]);
     }
     // half inputs overflow at the output only: 300 * 300 fits F32
-    struct tensor *x = t_filled(ACL_FLOAT16, 300, DIMS(1, 2)), *y = t_given(ACL_FLOAT16, (const double[]){300, -300}, DIMS(2, 1)), *z = t_filled(ACL_FLOAT16, 1, DIMS(1, 1));
+    struct tensor *x = t_filled(ACL_FLOAT16, 300, DIMS(1, 2)),
+                  *y = t_given(ACL_FLOAT16, (const double[]){300, -300}, DIMS(2, 1)),
+                  *z = t_filled(ACL_FLOAT16, 1, DIMS(1, 1));
     RUN(aclnnMm, x->acl, y->acl, z->acl, 0);
     t_read(z);
     assert_true(z->v[0] == 0);
@@ -199,9 +227,12 @@ static void precision(void **state) {
 static void refused(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
-    struct tensor *a = t_random(ACL_FLOAT16, 1, DIMS(2, 16)), *b = t_random(ACL_FLOAT16, 1, DIMS(16, 3)), *out = t_filled(ACL_FLOAT16, 0, DIMS(2, 3));
-    struct tensor *bf = t_random(ACL_BF16, 1, DIMS(16, 3)), *f = t_random(ACL_FLOAT, 1, DIMS(16, 3)), *fo = t_filled(ACL_FLOAT, 0, DIMS(2, 3));
-    struct tensor *i = t_random(ACL_INT32, 9, DIMS(16, 3)), *b3 = t_random(ACL_FLOAT16, 1, DIMS(1, 16, 3)), *odd = t_random(ACL_FLOAT16, 1, DIMS(15, 3));
+    struct tensor *a = t_random(ACL_FLOAT16, 1, DIMS(2, 16)), *b = t_random(ACL_FLOAT16, 1, DIMS(16, 3)),
+                  *out = t_filled(ACL_FLOAT16, 0, DIMS(2, 3));
+    struct tensor *bf = t_random(ACL_BF16, 1, DIMS(16, 3)), *f = t_random(ACL_FLOAT, 1, DIMS(16, 3)),
+                  *fo = t_filled(ACL_FLOAT, 0, DIMS(2, 3));
+    struct tensor *i = t_random(ACL_INT32, 9, DIMS(16, 3)), *b3 = t_random(ACL_FLOAT16, 1, DIMS(1, 16, 3)),
+                  *odd = t_random(ACL_FLOAT16, 1, DIMS(15, 3));
     struct tensor *wide = t_filled(ACL_FLOAT16, 0, DIMS(2, 4));
     REFUSE(161001, aclnnMm, NULL, b->acl, out->acl, 0);
     REFUSE(161001, aclnnMm, a->acl, NULL, out->acl, 0);
@@ -216,12 +247,14 @@ static void refused(void **state) {
     REFUSE(161002, aclnnBatchMatMul, a->acl, b->acl, out->acl, 0);
     RUN(aclnnMm, a->acl, f->acl, fo->acl, 0); // FP16 with FP32 is promoted
     ops_end();
-    ops_begin("910A,cann=8.1");
-    a = t_random(ACL_FLOAT, 1, DIMS(2, 16)), b = t_random(ACL_FLOAT, 1, DIMS(16, 3)), out = t_filled(ACL_FLOAT, 0, DIMS(2, 3));
+    ops_begin("910A,cann=9.1");
+    a = t_random(ACL_FLOAT, 1, DIMS(2, 16)), b = t_random(ACL_FLOAT, 1, DIMS(16, 3)),
+    out = t_filled(ACL_FLOAT, 0, DIMS(2, 3));
     REFUSE(161002, aclnnMm, a->acl, b->acl, out->acl, 0);
     REFUSE(161002, aclnnMm, a->acl, b->acl, out->acl, 3);
     RUN(aclnnMm, a->acl, b->acl, out->acl, 1);
-    struct tensor *h = t_random(ACL_BF16, 1, DIMS(2, 16)), *hb = t_random(ACL_BF16, 1, DIMS(16, 3)), *ho = t_filled(ACL_BF16, 0, DIMS(2, 3));
+    struct tensor *h = t_random(ACL_BF16, 1, DIMS(2, 16)), *hb = t_random(ACL_BF16, 1, DIMS(16, 3)),
+                  *ho = t_filled(ACL_BF16, 0, DIMS(2, 3));
     REFUSE(161002, aclnnMm, h->acl, hb->acl, ho->acl, 0);
     struct tensor *w = t_random(ACL_FLOAT16, 1, DIMS(16, 16));
     REFUSE(561003, aclnnTransMatmulWeight, w->acl);
@@ -230,8 +263,9 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),  cmocka_unit_test(strides_and_batches), cmocka_unit_test(with_addend), cmocka_unit_test(nz_in_place),
-        cmocka_unit_test(nz_by_cast), cmocka_unit_test(precision),           cmocka_unit_test(refused),
+        cmocka_unit_test(products),    cmocka_unit_test(strides_and_batches), cmocka_unit_test(with_addend),
+        cmocka_unit_test(nz_in_place), cmocka_unit_test(nz_by_cast),          cmocka_unit_test(precision),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@
 static const aclDataType types[3] = {ACL_FLOAT16, ACL_BF16, ACL_FLOAT};
 static const double f32 = 0x1p-23;
 
-static void check_rms(const struct tensor *y, const struct tensor *rstd, const double *x, const struct tensor *g, double eps) {
+static void check_rms(const struct tensor *y, const struct tensor *rstd, const double *x, const struct tensor *g,
+                      double eps) {
     int64_t n = g->n, rows = y->n / n;
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
@@ -29,7 +30,8 @@ static void rms_norm(void **state) {
         for (int s = 0; s < 4; s++)
             for (int wide = 0; wide < 2; wide++) { // gamma in x's type and in F32
                 int64_t rows = shapes[s][0], n = shapes[s][1];
-                struct tensor *x = t_random(types[t], 3, DIMS(rows, n)), *g = t_random(wide ? ACL_FLOAT : types[t], 2, DIMS(n));
+                struct tensor *x = t_random(types[t], 3, DIMS(rows, n)),
+                              *g = t_random(wide ? ACL_FLOAT : types[t], 2, DIMS(n));
                 struct tensor *y = t_filled(types[t], 0, DIMS(rows, n)), *rstd = t_filled(ACL_FLOAT, 0, DIMS(rows, 1));
                 RUN(aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, rstd->acl);
                 t_read(y), t_read(rstd);
@@ -37,8 +39,10 @@ static void rms_norm(void **state) {
                 t_free_all();
             }
     // heads of a merged projection: strided rows, two trailing dimensions in gamma
-    struct tensor *x = t_strided(ACL_BF16, 1, DIMS(4, 3, 16), (const int64_t[]){100, 16, 1}, 5), *g = t_random(ACL_BF16, 1, DIMS(16));
-    struct tensor *y = t_filled(ACL_BF16, 0, DIMS(4, 3, 16)), *rstd = t_filled(ACL_FLOAT, 0, DIMS(4, 3, 1)), *g2 = t_random(ACL_BF16, 1, DIMS(3, 16));
+    struct tensor *x = t_strided(ACL_BF16, 1, DIMS(4, 3, 16), (const int64_t[]){100, 16, 1}, 5),
+                  *g = t_random(ACL_BF16, 1, DIMS(16));
+    struct tensor *y = t_filled(ACL_BF16, 0, DIMS(4, 3, 16)), *rstd = t_filled(ACL_FLOAT, 0, DIMS(4, 3, 1)),
+                  *g2 = t_random(ACL_BF16, 1, DIMS(3, 16));
     RUN(aclnnRmsNorm, x->acl, g->acl, 1e-6, y->acl, rstd->acl);
     t_read(y), t_read(rstd);
     check_rms(y, rstd, x->v, g, 1e-6);
@@ -52,10 +56,14 @@ static void rms_norm(void **state) {
 static void rms_norm_refused(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
-    struct tensor *x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), *g = t_random(ACL_FLOAT16, 1, DIMS(32)), *y = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
-    struct tensor *rstd = t_filled(ACL_FLOAT, 0, DIMS(4, 1)), *small = t_filled(ACL_FLOAT, 0, DIMS(3, 1)), *empty = t_filled(ACL_FLOAT, 0, DIMS(0));
-    struct tensor *half = t_filled(ACL_FLOAT16, 0, DIMS(4, 1)), *g31 = t_random(ACL_FLOAT16, 1, DIMS(31)), *y3 = t_filled(ACL_FLOAT16, 0, DIMS(3, 32));
-    struct tensor *gb = t_random(ACL_BF16, 1, DIMS(32)), *yf = t_filled(ACL_FLOAT, 0, DIMS(4, 32)), *xi = t_random(ACL_INT32, 3, DIMS(4, 32));
+    struct tensor *x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), *g = t_random(ACL_FLOAT16, 1, DIMS(32)),
+                  *y = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
+    struct tensor *rstd = t_filled(ACL_FLOAT, 0, DIMS(4, 1)), *small = t_filled(ACL_FLOAT, 0, DIMS(3, 1)),
+                  *empty = t_filled(ACL_FLOAT, 0, DIMS(0));
+    struct tensor *half = t_filled(ACL_FLOAT16, 0, DIMS(4, 1)), *g31 = t_random(ACL_FLOAT16, 1, DIMS(31)),
+                  *y3 = t_filled(ACL_FLOAT16, 0, DIMS(3, 32));
+    struct tensor *gb = t_random(ACL_BF16, 1, DIMS(32)), *yf = t_filled(ACL_FLOAT, 0, DIMS(4, 32)),
+                  *xi = t_random(ACL_INT32, 3, DIMS(4, 32));
     REFUSE(161001, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, NULL);
     REFUSE(161001, aclnnRmsNorm, NULL, g->acl, 1e-5, y->acl, rstd->acl);
     REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, small->acl);
@@ -67,8 +75,9 @@ static void rms_norm_refused(void **state) {
     REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, yf->acl, rstd->acl);
     REFUSE(161002, aclnnRmsNorm, xi->acl, g->acl, 1e-5, y->acl, rstd->acl);
     ops_end();
-    ops_begin("910A,cann=8.1"); // no F32 gamma for FP16 there
-    x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), g = t_random(ACL_FLOAT, 1, DIMS(32)), y = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
+    ops_begin("910A,cann=9.1"); // no F32 gamma for FP16 there
+    x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), g = t_random(ACL_FLOAT, 1, DIMS(32)),
+    y = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
     rstd = t_filled(ACL_FLOAT, 0, DIMS(4, 1));
     REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, rstd->acl);
     struct tensor *z = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
@@ -81,8 +90,10 @@ static void add_rms_norm(void **state) {
     ops_begin("910B3,cann=9.1");
     for (int t = 0; t < 3; t++) {
         int64_t n = 77;
-        struct tensor *a = t_random(types[t], 1, DIMS(3, n)), *b = t_random(types[t], 1, DIMS(3, n)), *g = t_random(types[t], 1, DIMS(n));
-        struct tensor *y = t_filled(types[t], 0, DIMS(3, n)), *r = t_filled(ACL_FLOAT, 0, DIMS(3, 1)), *s = t_filled(types[t], 0, DIMS(3, n));
+        struct tensor *a = t_random(types[t], 1, DIMS(3, n)), *b = t_random(types[t], 1, DIMS(3, n)),
+                      *g = t_random(types[t], 1, DIMS(n));
+        struct tensor *y = t_filled(types[t], 0, DIMS(3, n)), *r = t_filled(ACL_FLOAT, 0, DIMS(3, 1)),
+                      *s = t_filled(types[t], 0, DIMS(3, n));
         RUN(aclnnAddRmsNorm, a->acl, b->acl, g->acl, 1e-5, y->acl, r->acl, s->acl);
         t_read(y), t_read(r), t_read(s);
         for (int64_t i = 0; i < s->n; i++) t_near(s, i, a->v[i] + b->v[i], 1e-7);
@@ -91,10 +102,13 @@ static void add_rms_norm(void **state) {
         memcpy(sum, s->v, sizeof sum);
         RUN(aclnnInplaceAddRmsNorm, a->acl, b->acl, g->acl, 1e-5, r->acl);
         t_read(a), t_read(b);
-        for (int64_t i = 0; i < s->n; i++) assert_true(b->v[i] == sum[i] && a->v[i] == y->v[i]);
+        for (int64_t i = 0; i < s->n; i++) assert_true(b->v[i] == sum[i]);
+        t_read(r);
+        check_rms(a, r, sum, g, 1e-5);
     }
-    struct tensor *x = t_random(ACL_BF16, 1, DIMS(2, 32)), *g = t_random(ACL_BF16, 1, DIMS(32)), *y = t_filled(ACL_BF16, 0, DIMS(2, 32)),
-                  *r = t_filled(ACL_FLOAT, 0, DIMS(2, 1)), *gf = t_random(ACL_FLOAT, 1, DIMS(32)), *g1 = t_random(ACL_BF16, 1, DIMS(1, 32));
+    struct tensor *x = t_random(ACL_BF16, 1, DIMS(2, 32)), *g = t_random(ACL_BF16, 1, DIMS(32)),
+                  *y = t_filled(ACL_BF16, 0, DIMS(2, 32)), *r = t_filled(ACL_FLOAT, 0, DIMS(2, 1)),
+                  *gf = t_random(ACL_FLOAT, 1, DIMS(32)), *g1 = t_random(ACL_BF16, 1, DIMS(1, 32));
     REFUSE(161001, aclnnAddRmsNorm, x->acl, x->acl, g->acl, 1e-5, y->acl, r->acl, NULL);
     REFUSE(161002, aclnnAddRmsNorm, x->acl, x->acl, g->acl, 1e-5, y->acl, NULL, NULL);
     REFUSE(161002, aclnnAddRmsNorm, x->acl, x->acl, gf->acl, 1e-5, y->acl, r->acl, y->acl);
@@ -105,12 +119,15 @@ static void add_rms_norm(void **state) {
 static void layer_and_group_norm(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
-    struct tensor *x = t_random(ACL_FLOAT, 2, DIMS(3, 4, 10)), *g = t_random(ACL_FLOAT, 1, DIMS(10)), *b = t_random(ACL_FLOAT, 1, DIMS(10));
-    struct tensor *y = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 10)), *m = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 1)), *r = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 1));
+    struct tensor *x = t_random(ACL_FLOAT, 2, DIMS(3, 4, 10)), *g = t_random(ACL_FLOAT, 1, DIMS(10)),
+                  *b = t_random(ACL_FLOAT, 1, DIMS(10));
+    struct tensor *y = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 10)), *m = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 1)),
+                  *r = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 1));
     aclIntArray *shape = t_ints(1, (const int64_t[]){10}), *wrong = t_ints(1, (const int64_t[]){9});
     RUN(aclnnLayerNorm, x->acl, shape, g->acl, b->acl, 1e-5, y->acl, m->acl, r->acl);
     t_read(y), t_read(m), t_read(r);
-    struct tensor *gg = t_random(ACL_FLOAT, 1, DIMS(4)), *gb = t_random(ACL_FLOAT, 1, DIMS(4)), *z = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 10));
+    struct tensor *gg = t_random(ACL_FLOAT, 1, DIMS(4)), *gb = t_random(ACL_FLOAT, 1, DIMS(4)),
+                  *z = t_filled(ACL_FLOAT, 0, DIMS(3, 4, 10));
     struct tensor *gm = t_filled(ACL_FLOAT, 0, DIMS(3, 2)), *gr = t_filled(ACL_FLOAT, 0, DIMS(3, 2));
     RUN(aclnnGroupNorm, x->acl, gg->acl, gb->acl, 3, 4, 10, 2, 1e-5, z->acl, gm->acl, gr->acl);
     t_read(z), t_read(gm), t_read(gr);
@@ -124,7 +141,8 @@ static void layer_and_group_norm(void **state) {
             t_near(kind ? gm : m, row, mean, 1e-6), t_near(kind ? gr : r, row, inv, 1e-5);
             for (int64_t i = 0; i < n; i++) {
                 int64_t c = kind ? (row * n + i) / 10 % 4 : i;
-                t_near(kind ? z : y, row * n + i, (x->v[row * n + i] - mean) * inv * (kind ? gg : g)->v[c] + (kind ? gb : b)->v[c], 1e-5);
+                t_near(kind ? z : y, row * n + i,
+                       (x->v[row * n + i] - mean) * inv * (kind ? gg : g)->v[c] + (kind ? gb : b)->v[c], 1e-5);
             }
         }
     }
@@ -139,7 +157,8 @@ static void softmax(void **state) {
     ops_begin("910B3,cann=9.1");
     for (int t = 0; t < 3; t++)
         for (int dim = 0; dim < 3; dim++) {
-            struct tensor *x = t_strided(types[t], 8, DIMS(3, 5, 40), (const int64_t[]){300, 50, 1}, 2), *y = t_filled(types[t], 0, DIMS(3, 5, 40));
+            struct tensor *x = t_strided(types[t], 8, DIMS(3, 5, 40), (const int64_t[]){300, 50, 1}, 2),
+                          *y = t_filled(types[t], 0, DIMS(3, 5, 40));
             struct tensor *l = t_filled(ACL_FLOAT, 0, DIMS(3, 5, 40));
             RUN(aclnnSoftmax, x->acl, dim - 3, y->acl);
             RUN(aclnnLogSoftmax, x->acl, dim, l->acl);
@@ -155,8 +174,8 @@ static void softmax(void **state) {
             }
             t_free_all();
         }
-    struct tensor *x = t_random(ACL_FLOAT16, 1, DIMS(3, 5)), *y = t_filled(ACL_FLOAT16, 0, DIMS(3, 4)), *z = t_filled(ACL_FLOAT16, 0, DIMS(3, 5)),
-                  *i = t_random(ACL_INT32, 5, DIMS(3, 5));
+    struct tensor *x = t_random(ACL_FLOAT16, 1, DIMS(3, 5)), *y = t_filled(ACL_FLOAT16, 0, DIMS(3, 4)),
+                  *z = t_filled(ACL_FLOAT16, 0, DIMS(3, 5)), *i = t_random(ACL_INT32, 5, DIMS(3, 5));
     REFUSE(161002, aclnnSoftmax, x->acl, 2, z->acl);
     REFUSE(161002, aclnnSoftmax, x->acl, -1, y->acl);
     REFUSE(161002, aclnnSoftmax, i->acl, -1, z->acl);
@@ -168,7 +187,8 @@ static void gates(void **state) {
     ops_begin("910B3,cann=9.1");
     for (int t = 0; t < 3; t++)
         for (int dim = 0; dim < 2; dim++) {
-            struct tensor *x = t_random(types[t], 4, DIMS(6, 34)), *y = dim ? t_filled(types[t], 0, DIMS(6, 17)) : t_filled(types[t], 0, DIMS(3, 34));
+            struct tensor *x = t_random(types[t], 4, DIMS(6, 34)),
+                          *y = dim ? t_filled(types[t], 0, DIMS(6, 17)) : t_filled(types[t], 0, DIMS(3, 34));
             struct tensor *z = dim ? t_filled(types[t], 0, DIMS(6, 17)) : t_filled(types[t], 0, DIMS(3, 34));
             struct tensor *a = dim ? t_filled(types[t], 0, DIMS(6, 17)) : t_filled(types[t], 0, DIMS(3, 34));
             RUN(aclnnSwiGlu, x->acl, dim, y->acl);
@@ -176,13 +196,15 @@ static void gates(void **state) {
             t_read(y), t_read(z), t_read(a);
             for (int64_t i = 0; i < y->n; i++) {
                 int64_t first = dim ? i / 17 * 34 + i % 17 : i, second = first + (dim ? 17 : 3 * 34);
-                double u = x->v[first], w = x->v[second], want = u / (1 + exp(-u)) * w, gelu = 0.5 * w * (1 + erf(w / sqrt(2)));
+                double u = x->v[first], w = x->v[second], want = u / (1 + exp(-u)) * w,
+                       gelu = 0.5 * w * (1 + erf(w / sqrt(2)));
                 t_near(y, i, want, fabs(want) * 8 * f32);
                 t_near(a, i, gelu, 1e-6), t_near(z, i, gelu * u, 4e-6);
             }
             t_free_all();
         }
-    struct tensor *x = t_random(ACL_BF16, 1, DIMS(4, 34)), *y = t_filled(ACL_BF16, 0, DIMS(4, 17)), *w = t_filled(ACL_BF16, 0, DIMS(4, 16)),
+    struct tensor *x = t_random(ACL_BF16, 1, DIMS(4, 34)), *y = t_filled(ACL_BF16, 0, DIMS(4, 17)),
+                  *w = t_filled(ACL_BF16, 0, DIMS(4, 16)),
                   *s = t_strided(ACL_BF16, 1, DIMS(4, 34), (const int64_t[]){40, 1}, 0);
     REFUSE(161002, aclnnSwiGlu, x->acl, -1, w->acl);
     REFUSE(161002, aclnnSwiGlu, s->acl, -1, y->acl);
@@ -196,7 +218,8 @@ static void gates(void **state) {
 
 // ---- rotary ----------------------------------------------------------------------------------------------------------
 
-static void check_half(const struct tensor *got, const double *x, const struct tensor *c, const struct tensor *s, int64_t heads) {
+static void check_half(const struct tensor *got, const double *x, const struct tensor *c, const struct tensor *s,
+                       int64_t heads) {
     int64_t d = got->dim[got->rank - 1];
     for (int64_t i = 0; i < got->n; i++) {
         int64_t row = i / d / heads, e = i % d, other = e < d / 2 ? i + d / 2 : i - d / 2;
@@ -211,20 +234,27 @@ static void rotary_pair(void **state) {
     for (int t = 0; t < 3; t++)
         for (int layout = 1; layout <= 4; layout += 3) {
             int64_t d = t ? 64 : 128;
-            const int64_t *q4 = (const int64_t[]){2, 3, 9, d}, *k4 = (const int64_t[]){2, 3, 3, d}, *c4 = (const int64_t[]){2, 3, 1, d};
+            const int64_t *q4 = (const int64_t[]){2, 3, 9, d}, *k4 = (const int64_t[]){2, 3, 3, d},
+                          *c4 = (const int64_t[]){2, 3, 1, d};
             int rank = layout == 1 ? 4 : 3, skip = 4 - rank; // TND: 3 rows
             struct tensor *q = t_random(types[t], 1, rank, q4 + skip), *k = t_random(types[t], 1, rank, k4 + skip);
             struct tensor *c = t_random(types[t], 1, rank, c4 + skip), *s = t_random(types[t], 1, rank, c4 + skip);
             double qv[6 * 9 * 128], kv[6 * 3 * 128];
             memcpy(qv, q->v, (size_t)q->n * sizeof *qv), memcpy(kv, k->v, (size_t)k->n * sizeof *kv);
-            RUN(aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, s->acl, layout, (char *)"half");
+            if (t)
+                RUN(aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, s->acl, layout, (char *)"half");
+            else
+                RUN(aclnnApplyRotaryPosEmb, q->acl, k->acl, c->acl, s->acl, layout);
             t_read(q), t_read(k);
             check_half(q, qv, c, s, 9), check_half(k, kv, c, s, 3);
             t_free_all();
         }
-    struct tensor *q = t_random(ACL_BF16, 1, DIMS(3, 9, 64)), *k = t_random(ACL_BF16, 1, DIMS(3, 3, 64)), *c = t_random(ACL_BF16, 1, DIMS(3, 1, 64));
-    struct tensor *c2 = t_random(ACL_BF16, 1, DIMS(2, 1, 64)), *cf = t_random(ACL_FLOAT, 1, DIMS(3, 1, 64)), *ch = t_random(ACL_BF16, 1, DIMS(3, 1, 32));
-    struct tensor *q96 = t_random(ACL_BF16, 1, DIMS(3, 9, 96)), *k96 = t_random(ACL_BF16, 1, DIMS(3, 3, 96)), *c96 = t_random(ACL_BF16, 1, DIMS(3, 1, 96));
+    struct tensor *q = t_random(ACL_BF16, 1, DIMS(3, 9, 64)), *k = t_random(ACL_BF16, 1, DIMS(3, 3, 64)),
+                  *c = t_random(ACL_BF16, 1, DIMS(3, 1, 64));
+    struct tensor *c2 = t_random(ACL_BF16, 1, DIMS(2, 1, 64)), *cf = t_random(ACL_FLOAT, 1, DIMS(3, 1, 64)),
+                  *ch = t_random(ACL_BF16, 1, DIMS(3, 1, 32));
+    struct tensor *q96 = t_random(ACL_BF16, 1, DIMS(3, 9, 96)), *k96 = t_random(ACL_BF16, 1, DIMS(3, 3, 96)),
+                  *c96 = t_random(ACL_BF16, 1, DIMS(3, 1, 96));
     struct tensor *view = t_strided(ACL_BF16, 1, DIMS(3, 9, 64), (const int64_t[]){960, 64, 1}, 0);
     REFUSE(561002, aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, c->acl, 0, (char *)"half");
     REFUSE(561002, aclnnApplyRotaryPosEmbV2, q->acl, k->acl, c->acl, c->acl, 3, (char *)"half");
@@ -245,8 +275,8 @@ static void rotary_one(void **state) {
     ops_begin("910B3,cann=9.1");
     for (int t = 0; t < 3; t++)
         for (int mode = 0; mode < 2; mode++) {
-            struct tensor *x = t_random(types[t], 1, DIMS(2, 5, 3, 16)), *c = t_random(types[t], 1, DIMS(1, 5, 1, 16)), *s = t_random(types[t], 1, DIMS(1, 5, 1, 16)),
-                          *y = t_filled(types[t], 0, DIMS(2, 5, 3, 16));
+            struct tensor *x = t_random(types[t], 1, DIMS(2, 5, 3, 16)), *c = t_random(types[t], 1, DIMS(1, 5, 1, 16)),
+                          *s = t_random(types[t], 1, DIMS(1, 5, 1, 16)), *y = t_filled(types[t], 0, DIMS(2, 5, 3, 16));
             RUN(aclnnRotaryPositionEmbedding, x->acl, c->acl, s->acl, mode, y->acl);
             t_read(y);
             for (int64_t i = 0; i < x->n; i++) {
@@ -256,21 +286,25 @@ static void rotary_one(void **state) {
             }
             t_free_all();
         }
-    struct tensor *x = t_random(ACL_BF16, 1, DIMS(2, 5, 3, 16)), *c = t_random(ACL_BF16, 1, DIMS(1, 5, 1, 16)), *y = t_filled(ACL_BF16, 0, DIMS(2, 5, 3, 16)),
-                  *half = t_random(ACL_BF16, 1, DIMS(1, 5, 1, 8)), *c4 = t_random(ACL_BF16, 1, DIMS(1, 4, 1, 16));
+    struct tensor *x = t_random(ACL_BF16, 1, DIMS(2, 5, 3, 16)), *c = t_random(ACL_BF16, 1, DIMS(1, 5, 1, 16)),
+                  *y = t_filled(ACL_BF16, 0, DIMS(2, 5, 3, 16)), *half = t_random(ACL_BF16, 1, DIMS(1, 5, 1, 8)),
+                  *c4 = t_random(ACL_BF16, 1, DIMS(1, 4, 1, 16));
     REFUSE(161002, aclnnRotaryPositionEmbedding, x->acl, c->acl, c->acl, 2, y->acl);
     REFUSE(161002, aclnnRotaryPositionEmbedding, x->acl, half->acl, half->acl, 0, y->acl);
     REFUSE(161002, aclnnRotaryPositionEmbedding, x->acl, c4->acl, c4->acl, 0, y->acl);
     // BNSD in half mode with many heads for few rows
-    struct tensor *b = t_random(ACL_BF16, 1, DIMS(1, 40, 4, 32)), *bc = t_random(ACL_BF16, 1, DIMS(1, 1, 4, 32)), *by = t_filled(ACL_BF16, 0, DIMS(1, 40, 4, 32));
+    struct tensor *b = t_random(ACL_BF16, 1, DIMS(1, 40, 4, 32)), *bc = t_random(ACL_BF16, 1, DIMS(1, 1, 4, 32)),
+                  *by = t_filled(ACL_BF16, 0, DIMS(1, 40, 4, 32));
     REFUSE(561002, aclnnRotaryPositionEmbedding, b->acl, bc->acl, bc->acl, 0, by->acl);
     ops_end();
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rms_norm), cmocka_unit_test(rms_norm_refused), cmocka_unit_test(add_rms_norm), cmocka_unit_test(layer_and_group_norm),
-        cmocka_unit_test(softmax),  cmocka_unit_test(gates),            cmocka_unit_test(rotary_pair),  cmocka_unit_test(rotary_one),
+        cmocka_unit_test(rms_norm),     cmocka_unit_test(rms_norm_refused),
+        cmocka_unit_test(add_rms_norm), cmocka_unit_test(layer_and_group_norm),
+        cmocka_unit_test(softmax),      cmocka_unit_test(gates),
+        cmocka_unit_test(rotary_pair),  cmocka_unit_test(rotary_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,9 @@ static int widen(const struct em_attention *a, struct work *w, int64_t head) {
         if (bad) break;
         float *dst = w->k + pos * w->d;
         em_load_f32(a->k.dtype, a->k.p + k * sk, a->k.stride[2], dst, dk);
-        if (a->k2) em_load_f32(a->k2->dtype, a->k2->p + (pos * a->k2->stride[0] + head * a->k2->stride[1]) * sk, a->k2->stride[2], dst + dk, w->d - dk);
+        if (a->k2)
+            em_load_f32(a->k2->dtype, a->k2->p + (pos * a->k2->stride[0] + head * a->k2->stride[1]) * sk,
+                        a->k2->stride[2], dst + dk, w->d - dk);
         em_load_f32(a->v.dtype, a->v.p + v * sv, a->v.stride[2], w->v + pos * w->dv, w->dv);
         float zero = 0;
         for (int64_t j = 0; j < w->dv; j++) zero += 0.0f * w->v[pos * w->dv + j];
@@ -79,7 +81,9 @@ static int widen(const struct em_attention *a, struct work *w, int64_t head) {
 static void load_query(const struct em_attention *a, struct work *w, int64_t i, int64_t head) {
     int64_t size = (int64_t)em_dtype_size(a->q.dtype), dq = a->q.dim[2];
     em_load_f32(a->q.dtype, a->q.p + (i * a->q.stride[0] + head * a->q.stride[1]) * size, a->q.stride[2], w->q, dq);
-    if (a->q2) em_load_f32(a->q2->dtype, a->q2->p + (i * a->q2->stride[0] + head * a->q2->stride[1]) * size, a->q2->stride[2], w->q + dq, w->d - dq);
+    if (a->q2)
+        em_load_f32(a->q2->dtype, a->q2->p + (i * a->q2->stride[0] + head * a->q2->stride[1]) * size, a->q2->stride[2],
+                    w->q + dq, w->d - dq);
 }
 
 // Scores of the positions that are seen, with their bias; their count.
@@ -90,8 +94,15 @@ static int64_t scores(const struct em_attention *a, struct work *w, int64_t i, i
         if (!masked(a, i, pos)) w->seen[n++] = pos;
     for (int64_t j = 0, run; j < n; j += run) { // runs of neighbours in one call
         for (run = 1; j + run < n && w->seen[j + run] == w->seen[j] + run;) run++;
-        em_dot_rows(&a->order, &(struct em_dots){.a = w->k + w->seen[j] * w->d, .b = w->q, .c = w->score + j, .m = run,
-                                                .n = w->d, .lda = w->d, .ldc = 1});
+        em_dot_all(&a->order, &(struct em_dots){.a = w->q,
+                                                .b = w->k + w->seen[j] * w->d,
+                                                .c = w->score + j,
+                                                .m = 1,
+                                                .columns = run,
+                                                .n = w->d,
+                                                .lda = w->d,
+                                                .ldb = w->d,
+                                                .ldc = run});
     }
     for (int64_t j = 0; j < n; j++) w->score[j] *= (float)a->scale;
     if (a->bias) {
@@ -121,9 +132,10 @@ static void weigh(const struct em_attention *a, struct work *w, int64_t n, float
         if (end == j) continue;
         memset(w->line, 0, (size_t)w->dv * sizeof *w->line);
         float part = 0;
-        for (; j < end; j++) {
-            part += w->score[j];
-            em_axpy(w->line, w->score[j], w->v + w->seen[j] * w->dv, w->dv);
+        for (int64_t run; j < end; j += run) { // neighbours together
+            for (run = 0; j + run < end && w->seen[j + run] == w->seen[j] + run; run++) part += w->score[j + run];
+            const struct em_rows rows = {w->v + w->seen[j] * w->dv, run, w->dv, w->dv};
+            em_blend(w->line, w->score + j, &rows);
         }
         *sum += part;
         em_axpy(w->acc, 1.0f, w->line, w->dv);
@@ -148,7 +160,9 @@ static void one_row(const struct em_attention *a, struct work *w, int64_t i, int
     if (i < a->q_len && a->kv_len) {
         load_query(a, w, i, head);
         n = scores(a, w, i, head);
-        if (a->sink) em_load_f32(a->sink->dtype, a->sink->p + head * a->sink->stride[0] * (int64_t)em_dtype_size(a->sink->dtype), 1, &sink, 1);
+        if (a->sink)
+            em_load_f32(a->sink->dtype, a->sink->p + head * a->sink->stride[0] * (int64_t)em_dtype_size(a->sink->dtype),
+                        1, &sink, 1);
         if (!n && !a->fix_masked_rows) { // every score is the same very negative number: the mean of all values
             for (; n < a->kv_len; n++) w->seen[n] = n, w->score[n] = 0;
         }
@@ -161,7 +175,8 @@ static void one_row(const struct em_attention *a, struct work *w, int64_t i, int
         for (int64_t j = 0; n && j < w->dv; j++) w->acc[j] /= sum;
         if (n) lse = top + logf(sum);
     }
-    em_store_f32(a->out.dtype, a->out.p + (i * a->out.stride[0] + head * a->out.stride[1]) * (int64_t)em_dtype_size(a->out.dtype),
+    em_store_f32(a->out.dtype,
+                 a->out.p + (i * a->out.stride[0] + head * a->out.stride[1]) * (int64_t)em_dtype_size(a->out.dtype),
                  a->out.stride[2], w->acc, w->dv);
     if (a->lse) memcpy(a->lse->p + (head * a->lse->stride[0] + i * a->lse->stride[1]) * 4, &lse, 4);
 }

@@ -8,8 +8,7 @@
 static void collapse(struct em_view *const *v, int n) {
     for (int d = v[0]->rank - 2; d >= 0; d--) {
         bool even = true;
-        for (int i = 0; i < n; i++)
-            even = even && v[i]->stride[d] == v[i]->stride[d + 1] * v[i]->dim[d + 1];
+        for (int i = 0; i < n; i++) even = even && v[i]->stride[d] == v[i]->stride[d + 1] * v[i]->dim[d + 1];
         if (!even) continue;
         for (int i = 0; i < n; i++) {
             v[i]->dim[d] *= v[i]->dim[d + 1];
@@ -47,18 +46,19 @@ static bool next_piece(struct pieces *p, int n, char **at) {
         p->at += p->n;
     p->n = len - p->at < EM_PIECE ? len - p->at : EM_PIECE;
     for (int i = 0; i < n; i++)
-        at[i] = em_row(p->v[i], p->row) + p->at * p->v[i]->stride[p->v[i]->rank - 1] * (int64_t)em_dtype_size(p->v[i]->dtype);
+        at[i] = em_row(p->v[i], p->row) +
+                p->at * p->v[i]->stride[p->v[i]->rank - 1] * (int64_t)em_dtype_size(p->v[i]->dtype);
     return true;
 }
 static int64_t step(const struct em_view *v) { return v->stride[v->rank - 1]; }
 
 // ---- one operand -----------------------------------------------------------------------------------------------------
 
-#define MAP(expression)                                                                                                \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        float v = x[i];                                                                                                \
-        x[i] = expression;                                                                                             \
-    }                                                                                                                  \
+#define MAP(expression) \
+    for (int64_t i = 0; i < n; i++) { \
+        float v = x[i]; \
+        x[i] = expression; \
+    } \
     break
 
 static void map_more(enum em_unary op, const float *par, float *x, int64_t n) {
@@ -167,23 +167,23 @@ int em_promote(int a, int b) {
     return sa == 1 ? EM_I16 : sa == 2 ? EM_I32 : EM_I64; // signed with unsigned of one size
 }
 
-#define ZIP(expression)                                                                                                \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        __typeof__(*x) a = x[i], b = y[i];                                                                             \
-        x[i] = expression;                                                                                             \
-    }                                                                                                                  \
+#define ZIP(expression) \
+    for (int64_t i = 0; i < n; i++) { \
+        __typeof__(*x) a = x[i], b = y[i]; \
+        x[i] = expression; \
+    } \
     break
-#define COMPARES                                                                                                       \
-    case EM_ADD: ZIP(a + b);                                                                                           \
-    case EM_SUB: ZIP(a - b);                                                                                           \
-    case EM_MUL: ZIP(a *b);                                                                                            \
-    case EM_MAX: ZIP(a > b ? a : b);                                                                                   \
-    case EM_MIN: ZIP(a < b ? a : b);                                                                                   \
-    case EM_EQ: ZIP(a == b);                                                                                           \
-    case EM_NE: ZIP(a != b);                                                                                           \
-    case EM_GT: ZIP(a > b);                                                                                            \
-    case EM_GE: ZIP(a >= b);                                                                                           \
-    case EM_LT: ZIP(a < b);                                                                                            \
+#define COMPARES \
+    case EM_ADD: ZIP(a + b); \
+    case EM_SUB: ZIP(a - b); \
+    case EM_MUL: ZIP(a *b); \
+    case EM_MAX: ZIP(a > b ? a : b); \
+    case EM_MIN: ZIP(a < b ? a : b); \
+    case EM_EQ: ZIP(a == b); \
+    case EM_NE: ZIP(a != b); \
+    case EM_GT: ZIP(a > b); \
+    case EM_GE: ZIP(a >= b); \
+    case EM_LT: ZIP(a < b); \
     case EM_LE: ZIP(a <= b)
 
 static void zip_f32(enum em_binary op, float *x, const float *y, int64_t n) {
@@ -214,7 +214,8 @@ static void zip_i64(enum em_binary op, int64_t *x, const int64_t *y, int64_t n) 
     }
 }
 
-int em_binary(enum em_binary op, const struct em_view *a, const struct em_view *b, double f, const struct em_view *out) {
+int em_binary(enum em_binary op, const struct em_view *a, const struct em_view *b, double f,
+              const struct em_view *out) {
     struct em_view x, y, to = *out, *v[3] = {&to, &x, &y};
     if (!em_broadcast(a, out->rank, out->dim, &x) || !em_broadcast(b, out->rank, out->dim, &y)) return EM_OUT_OF_RANGE;
     int type = em_promote(a->dtype, b->dtype);

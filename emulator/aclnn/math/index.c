@@ -108,7 +108,8 @@ int em_sort(const struct em_sort *s) {
         for (int64_t i = 0; i < s->k; i++) {
             const struct em_view *v = s->values;
             if (v) {
-                char *dst = v->p + line_offset(v, s->dim, l) + (v->rank ? i * v->stride[s->dim] * (int64_t)em_dtype_size(v->dtype) : 0);
+                char *dst = v->p + line_offset(v, s->dim, l) +
+                            (v->rank ? i * v->stride[s->dim] * (int64_t)em_dtype_size(v->dtype) : 0);
                 if (em_is_int(x->dtype))
                     em_store_i64(v->dtype, dst, 1, &item[i].whole, 1);
                 else
@@ -116,7 +117,9 @@ int em_sort(const struct em_sort *s) {
             }
             v = s->indices;
             if (v)
-                em_store_i64(v->dtype, v->p + line_offset(v, s->dim, l) + (v->rank ? i * v->stride[s->dim] * (int64_t)em_dtype_size(v->dtype) : 0),
+                em_store_i64(v->dtype,
+                             v->p + line_offset(v, s->dim, l) +
+                                 (v->rank ? i * v->stride[s->dim] * (int64_t)em_dtype_size(v->dtype) : 0),
                              1, &item[i].index, 1);
         }
     }
@@ -153,8 +156,10 @@ static void gather_line(const struct em_view *x, const struct em_view *out, cons
     for (int64_t i = 0; i < n; i += inner) {
         em_unravel(i, x->rank, dims, at);
         for (int k = 0; k < x->rank; k++) at[k] += base[k];
-        if (d) em_load_f64(x->dtype, x->p + em_offset(x, at) * size, step, d + i, inner);
-        else em_load_f32(x->dtype, x->p + em_offset(x, at) * size, step, f + i, inner);
+        if (d)
+            em_load_f64(x->dtype, x->p + em_offset(x, at) * size, step, d + i, inner);
+        else
+            em_load_f32(x->dtype, x->p + em_offset(x, at) * size, step, f + i, inner);
     }
 }
 
@@ -187,7 +192,8 @@ static double reduce_f32(enum em_reduce op, float *f, int64_t n, double p, const
     return (double)(op == EM_REDUCE_MEAN ? sum / (float)n : op == EM_REDUCE_NORM ? powf(sum, 1 / (float)p) : sum);
 }
 
-int em_reduce(enum em_reduce op, const struct em_view *x, const struct em_view *out, double p, const struct em_order *o) {
+int em_reduce(enum em_reduce op, const struct em_view *x, const struct em_view *out, double p,
+              const struct em_order *o) {
     int64_t n = em_count(out) ? em_count(x) / em_count(out) : 0, size = (int64_t)em_dtype_size(out->dtype);
     bool wide = x->dtype == EM_F64 || em_is_int(x->dtype);
     double *d = malloc((size_t)(n + 1) * sizeof *d);
@@ -204,7 +210,8 @@ int em_reduce(enum em_reduce op, const struct em_view *x, const struct em_view *
 }
 
 int em_cumsum(const struct em_view *x, int dim, const struct em_view *out) {
-    int64_t n = x->dim[dim], lines = n ? em_count(x) / n : 0, size = (int64_t)em_dtype_size(x->dtype), to = (int64_t)em_dtype_size(out->dtype);
+    int64_t n = x->dim[dim], lines = n ? em_count(x) / n : 0, size = (int64_t)em_dtype_size(x->dtype),
+            to = (int64_t)em_dtype_size(out->dtype);
     for (int64_t l = 0; l < lines; l++) {
         char *src = x->p + line_offset(x, dim, l), *dst = out->p + line_offset(out, dim, l);
         float sum = 0;

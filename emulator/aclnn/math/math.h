@@ -70,26 +70,26 @@ int em_rotary(const struct em_view *x, const struct em_view *cos, const struct e
 enum { EM_SPARSE_DEFAULT, EM_SPARSE_ALL, EM_SPARSE_LEFT_UP, EM_SPARSE_RIGHT_DOWN, EM_SPARSE_BAND, EM_SPARSE_TREE = 9 };
 // One batch element: query (Sq, N, D), out (Sq, N, Dv), keys and values by position.
 struct em_attention {
-    struct em_view q, out;      // rank 3: row, head, element
-    struct em_view k, v;        // rank 3: position, KV head, element; of the first block when paged
-    const int32_t *blocks;      // NULL: not paged; else the block of positions [i * block_size, ...)
+    struct em_view q, out; // rank 3: row, head, element
+    struct em_view k, v;   // rank 3: position, KV head, element; of the first block when paged
+    const int32_t *blocks; // NULL: not paged; else the block of positions [i * block_size, ...)
     int64_t block_size, block_stride_k, block_stride_v, block_count;
-    int64_t q_len, kv_len;      // valid lengths; rows of q from q_len on give 0
-    const struct em_view *mask; // rank 2 (row, position), 1 = masked; NULL
-    const struct em_view *bias; // rank 3 (head, row, position), added to the scaled scores; NULL
-    const struct em_view *lse;  // rank 2 (head, row), F32; NULL
+    int64_t q_len, kv_len;         // valid lengths; rows of q from q_len on give 0
+    const struct em_view *mask;    // rank 2 (row, position), 1 = masked; NULL
+    const struct em_view *bias;    // rank 3 (head, row, position), added to the scaled scores; NULL
+    const struct em_view *lse;     // rank 2 (head, row), F32; NULL
     const struct em_view *k2, *q2; // rope parts, appended to the dot products; NULL
-    const struct em_view *sink; // one score per head that takes part in the sum alone; NULL
+    const struct em_view *sink;    // one score per head that takes part in the sum alone; NULL
     double scale;
     int64_t sparse, pre, next;
-    bool fix_masked_rows;       // rows with nothing to see give 0 (otherwise the mean of all values)
+    bool fix_masked_rows; // rows with nothing to see give 0 (otherwise the mean of all values)
     struct em_order order;
 };
 int em_attention(const struct em_attention *a);
 
 // ---- mixture of experts -----------------------------------------------------------------------------------------------------
 struct em_gating {
-    const struct em_view *x, *finished, *bias; // logits (T, E)
+    const struct em_view *x, *finished, *bias;    // logits (T, E)
     const struct em_view *y, *expert, *row, *all; // (T, k); all: (T, E) F32, the normalised logits
     int64_t k;
     bool renorm;                 // y divided by its sum
@@ -105,9 +105,9 @@ struct em_init_routing {
     const struct em_view *x, *expert, *scale; // (R, H), (R, k), (R) or NULL
     const struct em_view *expanded, *row_idx, *counts, *before, *expanded_scale;
     int64_t active, capacity, experts, first, last; // experts of [first, last) only
-    bool pad;            // expanded is (experts, capacity, H)
-    int counts_as;       // 0 none, 1 cumulative, 2 counts, 3 pairs
-    bool scatter_index;  // row_idx maps sorted rows to their source instead of the reverse
+    bool pad;                                       // expanded is (experts, capacity, H)
+    int counts_as;                                  // 0 none, 1 cumulative, 2 counts, 3 pairs
+    bool scatter_index;                             // row_idx maps sorted rows to their source instead of the reverse
 };
 int em_init_routing(const struct em_init_routing *r);
 
@@ -120,16 +120,39 @@ int em_finalize_routing(const struct em_finalize_routing *f);
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------------
 enum em_unary {
-    EM_ABS, EM_NEG, EM_EXP, EM_LOG, EM_SQRT, EM_RSQRT, EM_RECIPROCAL, EM_SIN, EM_COS, EM_TANH, EM_SIGMOID, EM_SILU, EM_RELU,
-    EM_GELU, EM_GELU_TANH, EM_HARDSIGMOID, EM_HARDSWISH, EM_SIGN, EM_COPY, EM_LEAKY_RELU, EM_ELU, EM_SOFTPLUS, EM_CLAMP,
-    EM_THRESHOLD, EM_NOT, EM_FLOOR, EM_CEIL, EM_SWISH
+    EM_ABS,
+    EM_NEG,
+    EM_EXP,
+    EM_LOG,
+    EM_SQRT,
+    EM_RSQRT,
+    EM_RECIPROCAL,
+    EM_SIN,
+    EM_COS,
+    EM_TANH,
+    EM_SIGMOID,
+    EM_SILU,
+    EM_RELU,
+    EM_GELU,
+    EM_GELU_TANH,
+    EM_HARDSIGMOID,
+    EM_HARDSWISH,
+    EM_SIGN,
+    EM_COPY,
+    EM_LEAKY_RELU,
+    EM_ELU,
+    EM_SOFTPLUS,
+    EM_CLAMP,
+    EM_THRESHOLD,
+    EM_NOT,
+    EM_FLOOR,
+    EM_CEIL,
+    EM_SWISH
 };
 // par: leaky slope; elu alpha, scale, input scale; softplus beta, threshold; clamp low, high; threshold, value; swish beta.
 int em_unary(enum em_unary op, const struct em_view *x, const double par[3], const struct em_view *out);
 
-enum em_binary {
-    EM_ADD, EM_SUB, EM_MUL, EM_DIV, EM_POW, EM_MAX, EM_MIN, EM_EQ, EM_NE, EM_GT, EM_GE, EM_LT, EM_LE
-};
+enum em_binary { EM_ADD, EM_SUB, EM_MUL, EM_DIV, EM_POW, EM_MAX, EM_MIN, EM_EQ, EM_NE, EM_GT, EM_GE, EM_LT, EM_LE };
 // a op (f * b); a scalar operand is a view with all strides 0. Computes in the promoted type.
 int em_binary(enum em_binary op, const struct em_view *a, const struct em_view *b, double f, const struct em_view *out);
 int em_promote(int a, int b); // the type that two types meet in
@@ -154,10 +177,12 @@ struct em_sort {
     bool descending;
 };
 int em_sort(const struct em_sort *s);
-int em_arg_max(const struct em_view *x, int dim, const struct em_view *out, const struct em_view *values); // dim kept as 1 in both
+int em_arg_max(const struct em_view *x, int dim, const struct em_view *out,
+               const struct em_view *values); // dim kept as 1 in both
 enum em_reduce { EM_REDUCE_SUM, EM_REDUCE_MEAN, EM_REDUCE_MAX, EM_REDUCE_NORM };
 // out has the rank of x with 1 in each reduced dimension; `wide`: accumulate in F64 (F64 tensors) or int64.
-int em_reduce(enum em_reduce op, const struct em_view *x, const struct em_view *out, double p, const struct em_order *o);
+int em_reduce(enum em_reduce op, const struct em_view *x, const struct em_view *out, double p,
+              const struct em_order *o);
 int em_cumsum(const struct em_view *x, int dim, const struct em_view *out);
 
 #endif

@@ -93,8 +93,8 @@ static void store_panel(const struct em_matmul *m, const struct rows *r, const f
         for (int64_t j = 0; j < count; j++) line[j] = m->alpha * src[j];
         if (m->add) {
             int64_t s = (int64_t)em_dtype_size(m->add->dtype);
-            em_load_f32(m->add->dtype, m->add->p + (i * m->add->stride[0] + from * m->add->stride[1]) * s, m->add->stride[1],
-                        extra, count);
+            em_load_f32(m->add->dtype, m->add->p + (i * m->add->stride[0] + from * m->add->stride[1]) * s,
+                        m->add->stride[1], extra, count);
             for (int64_t j = 0; j < count; j++) line[j] += m->beta * extra[j];
         }
         if (m->bias) {
@@ -102,8 +102,8 @@ static void store_panel(const struct em_matmul *m, const struct rows *r, const f
             em_load_f32(m->bias->dtype, m->bias->p + from * step * s, step, extra, count);
             for (int64_t j = 0; j < count; j++) line[j] += extra[j];
         }
-        em_store_f32(m->out.dtype, m->out.p + (i * m->out.stride[0] + from * m->out.stride[1]) * size, m->out.stride[1], line,
-                     count);
+        em_store_f32(m->out.dtype, m->out.p + (i * m->out.stride[0] + from * m->out.stride[1]) * size, m->out.stride[1],
+                     line, count);
     }
 }
 
@@ -119,9 +119,15 @@ static void one_panel(void *ctx, int i, int thread) {
     int64_t k = m->a.dim[1], n = m->b.dim[1], from = (int64_t)i * PANEL, count = n - from < PANEL ? n - from : PANEL;
     float row[PANEL], *panel = j->panel + thread * (PANEL * k + 1), *c = j->c + thread * m->a.dim[0] * PANEL;
     load_panel(m, from, count, panel, row);
-    for (int64_t x = 0; x < count; x++)
-        em_dot_rows(&m->order, &(struct em_dots){.a = j->r.a, .b = panel + x * k, .c = c + x, .m = j->r.count, .n = k, .lda = k,
-                                                .ldc = PANEL});
+    em_dot_all(&m->order, &(struct em_dots){.a = j->r.a,
+                                            .b = panel,
+                                            .c = c,
+                                            .m = j->r.count,
+                                            .columns = count,
+                                            .n = k,
+                                            .lda = k,
+                                            .ldb = k,
+                                            .ldc = PANEL});
     store_panel(m, &j->r, c, from, count);
 }
 
@@ -130,10 +136,11 @@ int em_matmul(const struct em_matmul *m) {
     if (!rows || !n) return EM_OK;
     bool small = rows * k * n < 1 << 18; // waking threads would take longer
     size_t threads = small ? 1 : (size_t)emu_n_threads();
-    struct job j = {.m = m,
-                    .r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * sizeof(int64_t))},
-                    .panel = malloc(threads * (size_t)(PANEL * k + 1) * sizeof(float)),
-                    .c = malloc(threads * (size_t)rows * PANEL * sizeof(float))};
+    struct job j = {
+        .m = m,
+        .r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * sizeof(int64_t))},
+        .panel = malloc(threads * (size_t)(PANEL * k + 1) * sizeof(float)),
+        .c = malloc(threads * (size_t)rows * PANEL * sizeof(float))};
     uint64_t *hash = malloc((size_t)rows * sizeof *hash);
     int rc = j.r.a && j.r.same && hash && j.panel && j.c ? EM_OK : EM_NO_MEMORY;
     if (rc == EM_OK) {

@@ -22,13 +22,17 @@ static int64_t get_int(const struct em_view *v, int64_t i, int64_t j) {
     em_load_i64(v->dtype, cell(v, i, j), 1, &n, 1);
     return n;
 }
-static void put_int(const struct em_view *v, int64_t i, int64_t j, int64_t n) { em_store_i64(v->dtype, cell(v, i, j), 1, &n, 1); }
+static void put_int(const struct em_view *v, int64_t i, int64_t j, int64_t n) {
+    em_store_i64(v->dtype, cell(v, i, j), 1, &n, 1);
+}
 static float get_float(const struct em_view *v, int64_t i, int64_t j) {
     float f = 0;
     em_load_f32(v->dtype, cell(v, i, j), 1, &f, 1);
     return f;
 }
-static void put_float(const struct em_view *v, int64_t i, int64_t j, float f) { em_store_f32(v->dtype, cell(v, i, j), 1, &f, 1); }
+static void put_float(const struct em_view *v, int64_t i, int64_t j, float f) {
+    em_store_f32(v->dtype, cell(v, i, j), 1, &f, 1);
+}
 
 static void normalise(const struct em_gating *g, const float *x, float *p, int64_t n) {
     if (g->sigmoid) {
@@ -105,8 +109,7 @@ int em_gating(const struct em_gating *g) {
 
 static void copy_row(const struct em_view *dst, char *to, const struct em_view *src, int64_t row) {
     int64_t h = src->dim[src->rank - 1], size = (int64_t)em_dtype_size(src->dtype);
-    for (int64_t i = 0; i < h; i++)
-        memcpy(to + i * dst->stride[dst->rank - 1] * size, cell(src, row, i), (size_t)size);
+    for (int64_t i = 0; i < h; i++) memcpy(to + i * dst->stride[dst->rank - 1] * size, cell(src, row, i), (size_t)size);
 }
 
 static void write_counts(const struct em_init_routing *r, const int64_t *count) {
@@ -120,7 +123,8 @@ static void write_counts(const struct em_init_routing *r, const int64_t *count) 
         if (r->before) put_int(r->before, i, 0, n);
     }
     // a pair of zeros ends a list of pairs that is shorter than the experts
-    if (r->counts && r->counts_as == 3 && used < r->counts->dim[0]) put_int(r->counts, used, 0, 0), put_int(r->counts, used, 1, 0);
+    if (r->counts && r->counts_as == 3 && used < r->counts->dim[0])
+        put_int(r->counts, used, 0, 0), put_int(r->counts, used, 1, 0);
 }
 
 static void place(const struct em_init_routing *r, int64_t i, int64_t slot, int64_t in_expert, int64_t e) {

@@ -1,5 +1,8 @@
 #include "emulator/aclnn/math/view.h"
 
+#include "emulator/aclnn/math/half.h"
+#include "emulator/aclnn/math/lanes.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -108,7 +111,8 @@ int64_t em_offset(const struct em_view *v, const int64_t *at) {
         return off;
     }
     int row = v->nz_turned ? v->rank - 1 : v->rank - 2, col = v->nz_turned ? v->rank - 2 : v->rank - 1;
-    int64_t c0 = 32 / (int64_t)em_dtype_size(v->dtype), rows = (v->dim[row] + 15) / 16, cols = (v->dim[col] + c0 - 1) / c0;
+    int64_t c0 = 32 / (int64_t)em_dtype_size(v->dtype), rows = (v->dim[row] + 15) / 16,
+            cols = (v->dim[col] + c0 - 1) / c0;
     for (int i = 0; i + 2 < v->rank; i++) off = off * v->dim[i] + at[i];
     return ((off * cols + at[col] / c0) * rows * 16 + at[row]) * c0 + at[col] % c0;
 }
@@ -129,64 +133,31 @@ char *em_row(const struct em_view *v, int64_t i) {
     return v->p + off * (int64_t)em_dtype_size(v->dtype);
 }
 
-// ---- conversions of the half types ---------------------------------------------------------------------------------
-
-static uint32_t bits_of(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u) {
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-uint16_t em_to_bf16(float f) {
-    uint32_t u = bits_of(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-float em_from_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
-
-// Adding 2^(e+13) leaves the value rounded to the step of binary16 in the low bits; below the normal range that is 2^-24.
-uint16_t em_to_f16(float f) {
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
-    if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00); // 65520 and more round to infinity
-    if (mag < 0x38800000)                                    // under 2^-14: a whole number of 2^-24
-        return (uint16_t)(sign | (bits_of(float_of(mag) + 0.5f) - 0x3f000000));
-    return (uint16_t)(sign | ((mag - 0x38000000 + 0xfff + (mag >> 13 & 1)) >> 13));
-}
-
-float em_from_f16(uint16_t h) {
-    uint32_t mag = h & 0x7fff, sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t u = bits_of(float_of(mag << 13) * 0x1p112f);
-    return float_of((mag >= 0x7c00 ? 0x7f800000 | (mag & 0x3ff) << 13 : u) | sign);
-}
+uint16_t em_to_bf16(float f) { return to_bf16(f); }
+float em_from_bf16(uint16_t h) { return from_bf16(h); }
+uint16_t em_to_f16(float f) { return to_f16(f); }
+float em_from_f16(uint16_t h) { return from_f16(h); }
 
 // ---- rows ----------------------------------------------------------------------------------------------------------
 
-#define EACH(type, expression)                                                                                        \
-    do {                                                                                                               \
-        const type *s = (const type *)(const void *)p;                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            type v = s[i * stride];                                                                                    \
-            dst[i] = expression;                                                                                       \
-        }                                                                                                              \
+#define EACH(type, expression) \
+    do { \
+        const type *s = (const type *)(const void *)p; \
+        for (int64_t i = 0; i < n; i++) { \
+            type v = s[i * stride]; \
+            dst[i] = expression; \
+        } \
     } while (0)
-#define LOAD_CASES(out)                                                                                                \
-    case EM_F64: EACH(double, (out)v); break;                                                                          \
-    case EM_I8: EACH(int8_t, (out)v); break;                                                                           \
-    case EM_U8: EACH(uint8_t, (out)v); break;                                                                          \
-    case EM_BOOL: EACH(uint8_t, (out)(v != 0)); break;                                                                 \
-    case EM_I16: EACH(int16_t, (out)v); break;                                                                         \
-    case EM_U16: EACH(uint16_t, (out)v); break;                                                                        \
-    case EM_I32: EACH(int32_t, (out)v); break;                                                                         \
-    case EM_U32: EACH(uint32_t, (out)v); break;                                                                        \
-    case EM_I64: EACH(int64_t, (out)v); break;                                                                         \
+#define LOAD_CASES(out) \
+    case EM_F64: EACH(double, (out)v); break; \
+    case EM_I8: EACH(int8_t, (out)v); break; \
+    case EM_U8: EACH(uint8_t, (out)v); break; \
+    case EM_BOOL: EACH(uint8_t, (out)(v != 0)); break; \
+    case EM_I16: EACH(int16_t, (out)v); break; \
+    case EM_U16: EACH(uint16_t, (out)v); break; \
+    case EM_I32: EACH(int32_t, (out)v); break; \
+    case EM_U32: EACH(uint32_t, (out)v); break; \
+    case EM_I64: EACH(int64_t, (out)v); break; \
     case EM_U64: EACH(uint64_t, (out)v); break
 
 void em_load_f32(int dtype, const char *p, int64_t stride, float *dst, int64_t n) {
@@ -198,18 +169,16 @@ void em_load_f32(int dtype, const char *p, int64_t stride, float *dst, int64_t n
             EACH(float, v);
         break;
     case EM_F16:
-        if (stride == 1) {
-            const uint16_t *s = (const uint16_t *)(const void *)p;
-            for (int64_t i = 0; i < n; i++) dst[i] = em_from_f16(s[i]);
-        } else
-            EACH(uint16_t, em_from_f16(v));
+        if (stride == 1)
+            em_lanes()->widen_f16(dst, (const uint16_t *)(const void *)p, n);
+        else
+            EACH(uint16_t, from_f16(v));
         break;
     case EM_BF16:
-        if (stride == 1) {
-            const uint16_t *s = (const uint16_t *)(const void *)p;
-            for (int64_t i = 0; i < n; i++) dst[i] = em_from_bf16(s[i]);
-        } else
-            EACH(uint16_t, em_from_bf16(v));
+        if (stride == 1)
+            em_lanes()->widen_bf16(dst, (const uint16_t *)(const void *)p, n);
+        else
+            EACH(uint16_t, from_bf16(v));
         break;
         LOAD_CASES(float);
     default: break;
@@ -219,8 +188,10 @@ void em_load_f32(int dtype, const char *p, int64_t stride, float *dst, int64_t n
 void em_load_f64(int dtype, const char *p, int64_t stride, double *dst, int64_t n) {
     switch (dtype) {
     case EM_F32: EACH(float, (double)v); break;
-    case EM_F16: EACH(uint16_t, (double)em_from_f16(v)); break;
-    case EM_BF16: EACH(uint16_t, (double)em_from_bf16(v)); break;
+    case EM_F16: EACH(uint16_t, (double)from_f16(v)); break;
+    case EM_BF16:
+        EACH(uint16_t, (double)from_bf16(v));
+        break;
         LOAD_CASES(double);
     default: break;
     }
@@ -237,8 +208,8 @@ static int64_t whole(double v, double lo, double hi, int64_t min, int64_t max) {
 void em_load_i64(int dtype, const char *p, int64_t stride, int64_t *dst, int64_t n) {
     switch (dtype) {
     case EM_F32: EACH(float, whole((double)v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
-    case EM_F16: EACH(uint16_t, whole((double)em_from_f16(v), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
-    case EM_BF16: EACH(uint16_t, whole((double)em_from_bf16(v), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
+    case EM_F16: EACH(uint16_t, whole((double)from_f16(v), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
+    case EM_BF16: EACH(uint16_t, whole((double)from_bf16(v), -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
     case EM_F64: EACH(double, whole(v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;
     case EM_I8: EACH(int8_t, (int64_t)v); break;
     case EM_U8: EACH(uint8_t, (int64_t)v); break;
@@ -253,24 +224,25 @@ void em_load_i64(int dtype, const char *p, int64_t stride, int64_t *dst, int64_t
     }
 }
 
-#define PUT(type, expression)                                                                                          \
-    do {                                                                                                               \
-        type *d = (type *)(void *)p;                                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            __typeof__(*src) v = src[i];                                                                               \
-            d[i * stride] = (type)(expression);                                                                        \
-        }                                                                                                              \
+#define PUT(type, expression) \
+    do { \
+        type *d = (type *)(void *)p; \
+        for (int64_t i = 0; i < n; i++) { \
+            __typeof__(*src) v = src[i]; \
+            d[i * stride] = (type)(expression); \
+        } \
     } while (0)
-#define PUT_WHOLE(type, min, max) PUT(type, whole((double)v, (double)(min), (double)(max), (int64_t)(min), (int64_t)(max)))
-#define PUT_FLOAT_TO_INT                                                                                               \
-    case EM_I8: PUT_WHOLE(int8_t, INT8_MIN, INT8_MAX); break;                                                          \
-    case EM_U8: PUT_WHOLE(uint8_t, 0, UINT8_MAX); break;                                                               \
-    case EM_BOOL: PUT(uint8_t, v != 0); break;                                                                         \
-    case EM_I16: PUT_WHOLE(int16_t, INT16_MIN, INT16_MAX); break;                                                      \
-    case EM_U16: PUT_WHOLE(uint16_t, 0, UINT16_MAX); break;                                                            \
-    case EM_I32: PUT_WHOLE(int32_t, INT32_MIN, INT32_MAX); break;                                                      \
-    case EM_U32: PUT_WHOLE(uint32_t, 0, UINT32_MAX); break;                                                            \
-    case EM_I64: PUT(int64_t, whole((double)v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break;                         \
+#define PUT_WHOLE(type, min, max) \
+    PUT(type, whole((double)v, (double)(min), (double)(max), (int64_t)(min), (int64_t)(max)))
+#define PUT_FLOAT_TO_INT \
+    case EM_I8: PUT_WHOLE(int8_t, INT8_MIN, INT8_MAX); break; \
+    case EM_U8: PUT_WHOLE(uint8_t, 0, UINT8_MAX); break; \
+    case EM_BOOL: PUT(uint8_t, v != 0); break; \
+    case EM_I16: PUT_WHOLE(int16_t, INT16_MIN, INT16_MAX); break; \
+    case EM_U16: PUT_WHOLE(uint16_t, 0, UINT16_MAX); break; \
+    case EM_I32: PUT_WHOLE(int32_t, INT32_MIN, INT32_MAX); break; \
+    case EM_U32: PUT_WHOLE(uint32_t, 0, UINT32_MAX); break; \
+    case EM_I64: PUT(int64_t, whole((double)v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)); break; \
     case EM_U64: PUT(uint64_t, v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0); break
 
 void em_store_f32(int dtype, char *p, int64_t stride, const float *src, int64_t n) {
@@ -281,9 +253,21 @@ void em_store_f32(int dtype, char *p, int64_t stride, const float *src, int64_t 
         else
             PUT(float, v);
         break;
-    case EM_F16: PUT(uint16_t, em_to_f16(v)); break;
-    case EM_BF16: PUT(uint16_t, em_to_bf16(v)); break;
-    case EM_F64: PUT(double, v); break;
+    case EM_F16:
+        if (stride == 1)
+            em_lanes()->narrow_f16((uint16_t *)(void *)p, src, n);
+        else
+            PUT(uint16_t, to_f16(v));
+        break;
+    case EM_BF16:
+        if (stride == 1)
+            em_lanes()->narrow_bf16((uint16_t *)(void *)p, src, n);
+        else
+            PUT(uint16_t, to_bf16(v));
+        break;
+    case EM_F64:
+        PUT(double, v);
+        break;
         PUT_FLOAT_TO_INT;
     default: break;
     }
@@ -292,9 +276,11 @@ void em_store_f32(int dtype, char *p, int64_t stride, const float *src, int64_t 
 void em_store_f64(int dtype, char *p, int64_t stride, const double *src, int64_t n) {
     switch (dtype) {
     case EM_F32: PUT(float, v); break;
-    case EM_F16: PUT(uint16_t, em_to_f16((float)v)); break;
-    case EM_BF16: PUT(uint16_t, em_to_bf16((float)v)); break;
-    case EM_F64: PUT(double, v); break;
+    case EM_F16: PUT(uint16_t, to_f16((float)v)); break;
+    case EM_BF16: PUT(uint16_t, to_bf16((float)v)); break;
+    case EM_F64:
+        PUT(double, v);
+        break;
         PUT_FLOAT_TO_INT;
     default: break;
     }
@@ -303,8 +289,8 @@ void em_store_f64(int dtype, char *p, int64_t stride, const double *src, int64_t
 void em_store_i64(int dtype, char *p, int64_t stride, const int64_t *src, int64_t n) {
     switch (dtype) {
     case EM_F32: PUT(float, v); break;
-    case EM_F16: PUT(uint16_t, em_to_f16((float)v)); break;
-    case EM_BF16: PUT(uint16_t, em_to_bf16((float)v)); break;
+    case EM_F16: PUT(uint16_t, to_f16((float)v)); break;
+    case EM_BF16: PUT(uint16_t, to_bf16((float)v)); break;
     case EM_F64: PUT(double, v); break;
     case EM_I8: PUT(int8_t, v); break;
     case EM_U8: PUT(uint8_t, v); break;

@@ -32,9 +32,9 @@ enum em_dtype {
 struct em_view {
     int dtype;
     int rank;
-    bool nz;     // FRACTAL_NZ storage of the last two dimensions
+    bool nz;        // FRACTAL_NZ storage of the last two dimensions
     bool nz_turned; // what is stored that way is the transposed matrix
-    bool absent; // an optional argument that was not given
+    bool absent;    // an optional argument that was not given
     int64_t dim[EM_RANK];
     int64_t stride[EM_RANK];
     char *p; // the first element
@@ -47,8 +47,8 @@ bool em_is_float(int dtype); // F32, F16, BF16, F64
 bool em_is_half(int dtype);  // F16, BF16
 bool em_is_int(int dtype);   // whole numbers and bool
 
-int64_t em_count(const struct em_view *v);        // elements of the logical shape
-int64_t em_rows(const struct em_view *v);         // elements without the last dimension
+int64_t em_count(const struct em_view *v); // elements of the logical shape
+int64_t em_rows(const struct em_view *v);  // elements without the last dimension
 bool em_is_contiguous(const struct em_view *v);
 bool em_same_shape(const struct em_view *a, const struct em_view *b);
 void em_make_contiguous(struct em_view *v); // sets strides for its shape

@@ -40,9 +40,9 @@ static bool parse_layout(const char *text, attention_attrs *t) {
     static const struct {
         const char *name;
         enum layout in, out;
-    } all[] = {{"BSH", BSH, BSH},       {"BSND", BSND, BSND},   {"BNSD", BNSD, BNSD},   {"TND", TND, TND},
-               {"NTD", NTD, NTD},       {"BSH_BNSD", BSH, BNSD}, {"BSND_BNSD", BSND, BNSD}, {"BNSD_BSND", BNSD, BSND},
-               {"NTD_TND", NTD, TND},   {"TND_NTD", TND, NTD},  {"BSH_NBSD", BSH, NBSD}, {"BSND_NBSD", BSND, NBSD},
+    } all[] = {{"BSH", BSH, BSH},        {"BSND", BSND, BSND},    {"BNSD", BNSD, BNSD},      {"TND", TND, TND},
+               {"NTD", NTD, NTD},        {"BSH_BNSD", BSH, BNSD}, {"BSND_BNSD", BSND, BNSD}, {"BNSD_BSND", BNSD, BSND},
+               {"NTD_TND", NTD, TND},    {"TND_NTD", TND, NTD},   {"BSH_NBSD", BSH, NBSD},   {"BSND_NBSD", BSND, NBSD},
                {"BNSD_NBSD", BNSD, NBSD}};
     for (size_t i = 0; text && i < sizeof all / sizeof *all; i++) {
         if (strcmp(text, all[i].name)) continue;
@@ -86,7 +86,9 @@ static void check_lengths(emu_op *op, attention_attrs *t, bool paged) {
     if (!emu_op_ok(op)) return;
     int64_t last = 0;
     if (flat(t->in)) {
-        if (!emu_op_need_tiling(op, t->n_q_lens > 0 && t->n_kv_lens > 0, "TND needs actualSeqLengths and actualSeqLengthsKv")) return;
+        if (!emu_op_need_tiling(op, t->n_q_lens > 0 && t->n_kv_lens > 0,
+                                "TND needs actualSeqLengths and actualSeqLengthsKv"))
+            return;
         t->batch = t->n_q_lens;
         for (int i = 0; i < t->n_q_lens; i++) {
             if (!emu_op_need_tiling(op, t->q_lens[i] >= last, "actualSeqLengths of TND are cumulative: %lld after %lld",
@@ -94,15 +96,19 @@ static void check_lengths(emu_op *op, attention_attrs *t, bool paged) {
                 return;
             last = t->q_lens[i];
         }
-        emu_op_need_tiling(op, last == t->rows, "actualSeqLengths end at %lld, there are %lld rows", (long long)last, (long long)t->rows);
-        emu_op_need_tiling(op, t->n_kv_lens == t->n_q_lens, "%d lengths of queries, %d of keys", t->n_q_lens, t->n_kv_lens);
+        emu_op_need_tiling(op, last == t->rows, "actualSeqLengths end at %lld, there are %lld rows", (long long)last,
+                           (long long)t->rows);
+        emu_op_need_tiling(op, t->n_kv_lens == t->n_q_lens, "%d lengths of queries, %d of keys", t->n_q_lens,
+                           t->n_kv_lens);
         last = 0;
         for (int i = 0; i < t->n_kv_lens && !paged && emu_op_ok(op); i++) {
             emu_op_need_tiling(op, t->kv_lens[i] >= last, "actualSeqLengthsKv of TND are cumulative: %lld after %lld",
                                (long long)t->kv_lens[i], (long long)last);
             last = t->kv_lens[i];
         }
-        if (!paged) emu_op_need_tiling(op, last <= t->keys, "actualSeqLengthsKv end at %lld, there are %lld keys", (long long)last, (long long)t->keys);
+        if (!paged)
+            emu_op_need_tiling(op, last <= t->keys, "actualSeqLengthsKv end at %lld, there are %lld keys",
+                               (long long)last, (long long)t->keys);
         return;
     }
     const struct {
@@ -114,12 +120,13 @@ static void check_lengths(emu_op *op, attention_attrs *t, bool paged) {
                  {"actualSeqLengthsKv", t->kv_lens, t->n_kv_lens, t->keys}};
     for (int k = 0; k < 2; k++) {
         if (!both[k].len) continue;
-        if (!emu_op_need_tiling(op, both[k].n == 1 || both[k].n >= t->batch, "%s has %d entries for a batch of %lld", both[k].name,
-                                both[k].n, (long long)t->batch))
+        if (!emu_op_need_tiling(op, both[k].n == 1 || both[k].n >= t->batch, "%s has %d entries for a batch of %lld",
+                                both[k].name, both[k].n, (long long)t->batch))
             return;
         for (int i = 0; i < both[k].n && (i < t->batch || i == 0); i++)
-            emu_op_need_tiling(op, both[k].len[i] >= 0 && both[k].len[i] <= both[k].most, "%s[%d] is %lld, at most %lld fit", both[k].name, i,
-                               (long long)both[k].len[i], (long long)both[k].most);
+            emu_op_need_tiling(op, both[k].len[i] >= 0 && both[k].len[i] <= both[k].most,
+                               "%s[%d] is %lld, at most %lld fit", both[k].name, i, (long long)both[k].len[i],
+                               (long long)both[k].most);
     }
 }
 
@@ -127,28 +134,32 @@ static void check_mask(emu_op *op, const attention_attrs *t, const emu_view *m) 
     if (!emu_op_ok(op)) return;
     emu_op_dtype(op, "attenMask", m, EMU_DT(BOOL) | EMU_DT(INT8) | EMU_DT(UINT8));
     bool compressed = t->sparse >= 2 && t->sparse <= 4;
-    if (!emu_op_need_tiling(op, m || !(compressed || t->sparse == 1 || t->sparse == 9), "sparseMode %lld needs a mask", (long long)t->sparse) || !m)
+    if (!emu_op_need_tiling(op, m || !(compressed || t->sparse == 1 || t->sparse == 9), "sparseMode %lld needs a mask",
+                            (long long)t->sparse) ||
+        !m)
         return;
     int64_t q = m->rank > 1 ? m->dim[m->rank - 2] : 1, kv = m->dim[m->rank - 1], lead = 1;
     for (int i = 0; i + 2 < m->rank; i++) lead *= m->dim[i];
     if (compressed) {
-        emu_op_need_tiling(op, m->rank <= 4 && q == 2048 && kv == 2048 && lead == 1, "the mask of sparseMode %lld is 2048 x 2048",
-                           (long long)t->sparse);
+        emu_op_need_tiling(op, m->rank <= 4 && q == 2048 && kv == 2048 && lead == 1,
+                           "the mask of sparseMode %lld is 2048 x 2048", (long long)t->sparse);
         return;
     }
     if (t->sparse == 9) {
-        emu_op_need_tiling(op, flat(t->in) ? m->rank == 1 : m->rank == 3 && m->dim[0] == t->batch && q == t->rows && kv == t->rows,
-                           "the mask of sparseMode 9 is (B, Q, Q), or 1-D for TND");
+        emu_op_need_tiling(
+            op, flat(t->in) ? m->rank == 1 : m->rank == 3 && m->dim[0] == t->batch && q == t->rows && kv == t->rows,
+            "the mask of sparseMode 9 is (B, Q, Q), or 1-D for TND");
         return;
     }
     if (!emu_op_need_tiling(op, !flat(t->in), "TND takes no full mask")) return;
     if (m->rank == 2 && t->rows == 1) lead = q, q = 1; // (B, KV)
-    emu_op_need_tiling(op, m->rank >= 2 && m->rank <= 4 && (lead == 1 || lead == t->batch), "the mask has %lld batches, the query %lld",
-                       (long long)lead, (long long)t->batch);
+    emu_op_need_tiling(op, m->rank >= 2 && m->rank <= 4 && (lead == 1 || lead == t->batch),
+                       "the mask has %lld batches, the query %lld", (long long)lead, (long long)t->batch);
     emu_op_need_tiling(op, m->rank != 4 || m->dim[1] == 1, "the mask has one head");
-    emu_op_need_tiling(op, q >= t->rows && q < t->rows + 16, "the mask has %lld rows, the query %lld", (long long)q, (long long)t->rows);
-    emu_op_need_tiling(op, kv >= t->keys && (t->block || kv < t->keys + 32), "the mask has %lld columns, there are %lld keys", (long long)kv,
-                       (long long)t->keys);
+    emu_op_need_tiling(op, q >= t->rows && q < t->rows + 16, "the mask has %lld rows, the query %lld", (long long)q,
+                       (long long)t->rows);
+    emu_op_need_tiling(op, kv >= t->keys && (t->block || kv < t->keys + 32),
+                       "the mask has %lld columns, there are %lld keys", (long long)kv, (long long)t->keys);
 }
 
 static void check_paged(emu_op *op, attention_attrs *t, const emu_view *k, const emu_view *table) {
@@ -158,21 +169,26 @@ static void check_paged(emu_op *op, attention_attrs *t, const emu_view *k, const
     if (!emu_op_ok(op)) return;
     emu_op_need_tiling(op, t->kv_lens != NULL, "actualSeqLengthsKv is mandatory with a block table");
     int64_t step = t->rows == 1 || flat(t->in) ? 16 : 128, most = flat(t->in) ? 1024 : 512;
-    emu_op_need_tiling(op, t->block > 0 && t->block % step == 0 && t->block <= most, "blockSize %lld: a multiple of %lld, at most %lld",
-                       (long long)t->block, (long long)step, (long long)most);
+    emu_op_need_tiling(op, t->block > 0 && t->block % step == 0 && t->block <= most,
+                       "blockSize %lld: a multiple of %lld, at most %lld", (long long)t->block, (long long)step,
+                       (long long)most);
     t->paged_flat = k->rank == 3, t->paged_nz = k->rank == 5;
     bool fits = k->rank == 3   ? k->dim[1] == t->block && k->dim[2] == h
                 : k->rank == 4 ? k->dim[1] == t->kv_heads && k->dim[2] == t->block && k->dim[3] == t->d
-                               : k->rank == 5 && k->dim[1] == t->kv_heads && k->dim[2] * c0 == t->d && k->dim[3] == t->block && k->dim[4] == c0;
-    emu_op_need_tiling(op, fits, "a paged key is (blocks, %lld, %lld), (blocks, %lld, %lld, %lld) or its NZ form", (long long)t->block,
-                       (long long)h, (long long)t->kv_heads, (long long)t->block, (long long)t->d);
+                               : k->rank == 5 && k->dim[1] == t->kv_heads && k->dim[2] * c0 == t->d &&
+                                     k->dim[3] == t->block && k->dim[4] == c0;
+    emu_op_need_tiling(op, fits, "a paged key is (blocks, %lld, %lld), (blocks, %lld, %lld, %lld) or its NZ form",
+                       (long long)t->block, (long long)h, (long long)t->kv_heads, (long long)t->block, (long long)t->d);
     emu_op_need_tiling(op, k->rank != 3 || h <= 65535, "N * D of this layout is at most 65535");
     t->keys = table->dim[1] * t->block;
-    if (!flat(t->in)) emu_op_need_tiling(op, table->dim[0] >= t->batch, "blockTable has %lld rows for a batch of %lld", (long long)table->dim[0], (long long)t->batch);
+    if (!flat(t->in))
+        emu_op_need_tiling(op, table->dim[0] >= t->batch, "blockTable has %lld rows for a batch of %lld",
+                           (long long)table->dim[0], (long long)t->batch);
 }
 
 // Sizes of query and keys by the layout.
-static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu_view *k, const emu_view *v, bool paged) {
+static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu_view *k, const emu_view *v,
+                    bool paged) {
     int rank = rank_of(t->in);
     emu_op_rank(op, "query", q, rank, rank);
     if (!paged) emu_op_rank(op, "key", k, rank, rank);
@@ -180,7 +196,8 @@ static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu
     int64_t h = t->heads;
     switch (t->in) {
     case BSH:
-        emu_op_need_tiling(op, q->dim[2] % h == 0, "H %lld is not a multiple of %lld heads", (long long)q->dim[2], (long long)h);
+        emu_op_need_tiling(op, q->dim[2] % h == 0, "H %lld is not a multiple of %lld heads", (long long)q->dim[2],
+                           (long long)h);
         t->batch = q->dim[0], t->rows = q->dim[1], t->d = q->dim[2] / h;
         break;
     case BSND: t->batch = q->dim[0], t->rows = q->dim[1], h = q->dim[2], t->d = q->dim[3]; break;
@@ -188,7 +205,8 @@ static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu
     case NTD: t->rows = q->dim[1], h = q->dim[0], t->d = q->dim[2], t->batch = 1; break;
     default: t->batch = q->dim[0], h = q->dim[1], t->rows = q->dim[2], t->d = q->dim[3]; break;
     }
-    emu_op_need_tiling(op, h == t->heads, "the query has %lld heads, numHeads says %lld", (long long)h, (long long)t->heads);
+    emu_op_need_tiling(op, h == t->heads, "the query has %lld heads, numHeads says %lld", (long long)h,
+                       (long long)t->heads);
     t->dv = t->d;
     if (paged || !emu_op_ok(op)) return;
     int64_t b = t->batch, n = t->kv_heads;
@@ -199,34 +217,43 @@ static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu
     case NTD: t->keys = k->dim[1], n = k->dim[0], t->dv = v->rank == 3 ? v->dim[2] : 0; break;
     default: b = k->dim[0], n = k->dim[1], t->keys = k->dim[2], t->dv = v->rank == 4 ? v->dim[3] : 0; break;
     }
-    emu_op_need_tiling(op, n == t->kv_heads, "the keys have %lld heads, numKeyValueHeads says %lld", (long long)n, (long long)t->kv_heads);
-    emu_op_need_tiling(op, b == (t->list ? 1 : t->batch), "the batch of the keys is %lld, of the query %lld", (long long)b, (long long)t->batch);
+    emu_op_need_tiling(op, n == t->kv_heads, "the keys have %lld heads, numKeyValueHeads says %lld", (long long)n,
+                       (long long)t->kv_heads);
+    emu_op_need_tiling(op, b == (t->list ? 1 : t->batch), "the batch of the keys is %lld, of the query %lld",
+                       (long long)b, (long long)t->batch);
     int64_t kd[4], vd[4], sizes[4] = {b, t->keys, n, t->d}, vsizes[4] = {b, t->keys, n, t->dv};
     dims_of(t->in, sizes, kd), dims_of(t->in, vsizes, vd);
-    emu_op_need_tiling(op, !memcmp(k->dim, kd, (size_t)rank * sizeof *kd) && !memcmp(v->dim, vd, (size_t)rank * sizeof *vd) && v->rank == rank,
+    emu_op_need_tiling(op,
+                       !memcmp(k->dim, kd, (size_t)rank * sizeof *kd) &&
+                           !memcmp(v->dim, vd, (size_t)rank * sizeof *vd) && v->rank == rank,
                        "key and value do not fit each other and the layout");
 }
 
 static void check_attributes(emu_op *op, attention_attrs *t, const request *r) {
     if (!emu_op_ok(op)) return;
     emu_op_need_tiling(op, t->heads >= 1 && t->heads <= 256 && t->kv_heads >= 1 && t->heads % t->kv_heads == 0,
-                       "%lld heads, %lld of keys: at most 256, the first a multiple of the second", (long long)t->heads, (long long)t->kv_heads);
+                       "%lld heads, %lld of keys: at most 256, the first a multiple of the second", (long long)t->heads,
+                       (long long)t->kv_heads);
     bool known = (t->sparse >= 0 && t->sparse <= 4) || t->sparse == 9;
     emu_op_need_tiling(op, known, "sparseMode %lld is not supported", (long long)t->sparse);
-    emu_op_need_tiling(op, r->precise >= 0 && r->precise <= 3, "innerPrecise %lld is not between 0 and 3", (long long)r->precise);
+    emu_op_need_tiling(op, r->precise >= 0 && r->precise <= 3, "innerPrecise %lld is not between 0 and 3",
+                       (long long)r->precise);
     emu_op_need_tiling(op, !r->one_row || t->sparse == 0, "this operator has no sparse modes");
 }
 
 static void check_head(emu_op *op, const attention_attrs *t, const request *r, const emu_view *mask) {
     if (!emu_op_ok(op)) return;
-    emu_op_need_tiling(op, t->d % 16 == 0 && t->d <= 512 && t->d > 0 && t->dv % 16 == 0, "head sizes %lld and %lld: multiples of 16, at most 512",
-                       (long long)t->d, (long long)t->dv);
+    emu_op_need_tiling(op, t->d % 16 == 0 && t->d <= 512 && t->d > 0 && t->dv % 16 == 0,
+                       "head sizes %lld and %lld: multiples of 16, at most 512", (long long)t->d, (long long)t->dv);
     emu_op_need_tiling(op, t->batch <= 65536, "a batch of %lld; at most 65536", (long long)t->batch);
-    emu_op_need_tiling(op, !r->one_row || t->rows == 1, "the query of this operator has one row, not %lld", (long long)t->rows);
+    emu_op_need_tiling(op, !r->one_row || t->rows == 1, "the query of this operator has one row, not %lld",
+                       (long long)t->rows);
     if (!flat(t->in)) return;
     bool grouped = t->heads != t->kv_heads && r->precise == 0 && t->d <= 256;
-    emu_op_need_tiling(op, t->d == 64 || t->d == 128 || (t->d == 192 && t->dv == 128) || grouped, "TND does not take heads of %lld", (long long)t->d);
-    emu_op_need_tiling(op, t->sparse == 0 ? !mask : t->sparse != 1 && t->sparse != 2, "TND takes sparseMode 0 without a mask, 3, 4 and 9");
+    emu_op_need_tiling(op, t->d == 64 || t->d == 128 || (t->d == 192 && t->dv == 128) || grouped,
+                       "TND does not take heads of %lld", (long long)t->d);
+    emu_op_need_tiling(op, t->sparse == 0 ? !mask : t->sparse != 1 && t->sparse != 2,
+                       "TND takes sparseMode 0 without a mask, 3, 4 and 9");
 }
 
 static void check_pse(emu_op *op, const attention_attrs *t, const emu_view *p, const emu_view *q) {
@@ -235,20 +262,23 @@ static void check_pse(emu_op *op, const attention_attrs *t, const emu_view *p, c
     emu_op_rank(op, "pseShift", p, 4, 4);
     if (!emu_op_ok(op)) return;
     emu_op_need_tiling(op, !flat(t->in), "TND takes no pseShift");
-    emu_op_need_tiling(op, (p->dim[0] == 1 || p->dim[0] == t->batch) && p->dim[1] == t->heads && p->dim[2] >= t->rows && p->dim[3] >= t->keys,
-                       "pseShift [%lld, %lld, %lld, %lld] does not cover the scores [%lld, %lld, %lld, %lld]", (long long)p->dim[0],
-                       (long long)p->dim[1], (long long)p->dim[2], (long long)p->dim[3], (long long)t->batch, (long long)t->heads,
-                       (long long)t->rows, (long long)t->keys);
+    emu_op_need_tiling(op,
+                       (p->dim[0] == 1 || p->dim[0] == t->batch) && p->dim[1] == t->heads && p->dim[2] >= t->rows &&
+                           p->dim[3] >= t->keys,
+                       "pseShift [%lld, %lld, %lld, %lld] does not cover the scores [%lld, %lld, %lld, %lld]",
+                       (long long)p->dim[0], (long long)p->dim[1], (long long)p->dim[2], (long long)p->dim[3],
+                       (long long)t->batch, (long long)t->heads, (long long)t->rows, (long long)t->keys);
 }
 
 // Every batch has a list entry of its own, of any length.
 static void check_list(emu_op *op, attention_attrs *t, const emu_view *k, const emu_view *v, int n, int nv) {
     if (!emu_op_ok(op) || n < 2) return;
-    emu_op_need_tiling(op, n == t->batch && n == nv && n <= 256, "%d keys and %d values in the lists, the batch is %lld", n, nv,
-                       (long long)t->batch);
+    emu_op_need_tiling(op, n == t->batch && n == nv && n <= 256,
+                       "%d keys and %d values in the lists, the batch is %lld", n, nv, (long long)t->batch);
     int s = t->in == BNSD ? 2 : 1;
     for (int i = 0; i < n && emu_op_ok(op); i++) {
-        emu_op_need_tiling(op, k[i].rank == rank_of(t->in) && k[i].dim[0] == 1 && k[i].dim[s] == v[i].dim[s], "list entry %d has a batch of 1", i);
+        emu_op_need_tiling(op, k[i].rank == rank_of(t->in) && k[i].dim[0] == 1 && k[i].dim[s] == v[i].dim[s],
+                           "list entry %d has a batch of 1", i);
         if (k[i].dim[s] > t->keys) t->keys = k[i].dim[s];
     }
 }
@@ -256,21 +286,29 @@ static void check_list(emu_op *op, attention_attrs *t, const emu_view *k, const 
 static aclError run_attention(const emu_run *run);
 
 static void sign(emu_op *op, const attention_attrs *t, const request *r) {
-    const int64_t number[] = {t->heads, t->kv_heads, t->sparse, t->pre, t->next, r->precise, t->block, t->in, t->out, t->batch, t->rows, t->keys};
+    const int64_t number[] = {t->heads, t->kv_heads, t->sparse, t->pre,   t->next, r->precise,
+                              t->block, t->in,       t->out,    t->batch, t->rows, t->keys};
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) emu_op_sign(op, number[i]);
 }
 
 static aclnnStatus attention(const request *r, WS) {
     emu_op op;
-    attention_attrs t = {.heads = r->heads, .kv_heads = r->kv_heads ? r->kv_heads : r->heads, .sparse = r->sparse, .pre = r->pre,
-                         .next = r->next, .scale = r->scale, .block = r->table ? r->block : 0, .fix_masked = r->precise & 2};
+    attention_attrs t = {.heads = r->heads,
+                         .kv_heads = r->kv_heads ? r->kv_heads : r->heads,
+                         .sparse = r->sparse,
+                         .pre = r->pre,
+                         .next = r->next,
+                         .scale = r->scale,
+                         .block = r->table ? r->block : 0,
+                         .fix_masked = r->precise & 2};
     if (t.pre > INT32_MAX) t.pre = INT32_MAX;
     if (t.next > INT32_MAX) t.next = INT32_MAX;
     emu_op_begin(&op, r->name, workspaceSize, executor);
     int nk = 1, nv = 1;
     const emu_view *q = emu_op_in(&op, "query", r->query);
     const emu_view *k = r->key1 || !r->key ? emu_op_in(&op, "key", r->key1) : emu_op_in_list(&op, "key", r->key, &nk);
-    const emu_view *v = r->value1 || !r->value ? emu_op_in(&op, "value", r->value1) : emu_op_in_list(&op, "value", r->value, &nv);
+    const emu_view *v =
+        r->value1 || !r->value ? emu_op_in(&op, "value", r->value1) : emu_op_in_list(&op, "value", r->value, &nv);
     const emu_view *pse = emu_op_in_opt(&op, "pseShift", r->pse), *mask = emu_op_in_opt(&op, "attenMask", r->mask);
     const emu_view *table = emu_op_in_opt(&op, "blockTable", r->table);
     const emu_view *qr = emu_op_in_opt(&op, "queryRope", r->q_rope), *kr = emu_op_in_opt(&op, "keyRope", r->k_rope);
@@ -280,14 +318,17 @@ static aclnnStatus attention(const request *r, WS) {
     t.kv_lens = emu_op_ints_opt(&op, "actualSeqLengthsKv", r->kv_lens, &t.n_kv_lens);
     if (!t.n_q_lens) t.q_lens = NULL;
     if (!t.n_kv_lens) t.kv_lens = NULL;
-    for (size_t i = 0; i < sizeof r->unsupported / sizeof *r->unsupported; i++) op_absent(&op, "a quantisation, padding or prefix argument", r->unsupported[i]);
-    emu_op_need_tiling(&op, parse_layout(r->layout, &t), "inputLayout \"%.16s\" does not exist", r->layout ? r->layout : "(null)");
+    for (size_t i = 0; i < sizeof r->unsupported / sizeof *r->unsupported; i++)
+        op_absent(&op, "a quantisation, padding or prefix argument", r->unsupported[i]);
+    emu_op_need_tiling(&op, parse_layout(r->layout, &t), "inputLayout \"%.16s\" does not exist",
+                       r->layout ? r->layout : "(null)");
     emu_op_dtype(&op, "query", q, emu_op_on(&op, EMU_ON(EMU_310P)) ? EMU_DT(FLOAT16) : EMU_HALVES);
     emu_op_same_dtype(&op, "key", k, "query", q);
     emu_op_same_dtype(&op, "value", v, "query", q);
     emu_op_same_dtype(&op, "attentionOut", out, "query", q);
-    const emu_view *dense[] = {q, k, v, pse, mask, table, qr, kr, out, lse};
-    static const char *const names[] = {"query", "key", "value", "pseShift", "attenMask", "blockTable", "queryRope", "keyRope", "attentionOut", "softmaxLse"};
+    const emu_view *dense[] = {q, k, v, mask, table, qr, kr, out, lse};
+    static const char *const names[] = {"query",     "key",     "value",        "attenMask", "blockTable",
+                                        "queryRope", "keyRope", "attentionOut", "softmaxLse"};
     for (size_t i = 0; i < sizeof dense / sizeof *dense; i++) emu_op_contiguous(&op, names[i], dense[i]);
     t.list = nk > 1;
     check_attributes(&op, &t, r);
@@ -299,7 +340,8 @@ static aclnnStatus attention(const request *r, WS) {
     check_mask(&op, &t, mask);
     check_head(&op, &t, r, mask);
     check_pse(&op, &t, pse, q);
-    emu_op_need_tiling(&op, !qr == !kr && !(qr && (table || t.list)), "queryRope and keyRope come together, and without pages or lists here");
+    emu_op_need_tiling(&op, !qr == !kr && !(qr && (table || t.list)),
+                       "queryRope and keyRope come together, and without pages or lists here");
     if (emu_op_ok(&op)) {
         t.d_rope = qr ? qr->dim[qr->rank - 1] / (t.in == BSH ? t.heads : 1) : 0;
         int64_t sizes[4] = {t.batch, t.rows, t.heads, t.dv}, dim[4];
@@ -312,7 +354,8 @@ static aclnnStatus attention(const request *r, WS) {
         t.uniform = flat(t.in) && t.sparse == 0 && !mask;
     }
     sign(&op, &t, r);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_attention, .attrs = &t, .attrs_size = sizeof t, .workspace = MIB});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_attention, .attrs = &t, .attrs_size = sizeof t, .workspace = 41 * MIB});
 }
 
 // ---- kernel ----------------------------------------------------------------------------------------------------------
@@ -400,12 +443,17 @@ static void one_group(void *ctx, int i, int thread) {
     const attention_attrs *t = j->t;
     (void)thread;
     int64_t b = i / t->kv_heads, g = i % t->kv_heads, group = t->heads / t->kv_heads, q0, k0;
-    struct em_attention a = {.scale = t->scale, .sparse = t->sparse, .pre = t->pre, .next = t->next, .fix_masked_rows = t->fix_masked,
+    struct em_attention a = {.scale = t->scale,
+                             .sparse = t->sparse,
+                             .pre = t->pre,
+                             .next = t->next,
+                             .fix_masked_rows = t->fix_masked,
                              .order = op_order(j->run)};
     bounds(j, b, &q0, &a.q_len, &k0, &a.kv_len);
     const int64_t qn[4] = {t->batch, t->rows, t->heads, t->d}, on[4] = {t->batch, t->rows, t->heads, t->dv};
     const int64_t kn[4] = {t->batch, t->keys, t->kv_heads, t->d}, vn[4] = {t->batch, t->keys, t->kv_heads, t->dv};
-    struct em_view q = sequence(&j->q, t->in, qn, b, q0), out = sequence(&j->out, t->out, on, b, q0), mask, bias, lse, q2, k2, sink;
+    struct em_view q = sequence(&j->q, t->in, qn, b, q0), out = sequence(&j->out, t->out, on, b, q0), mask, bias, lse,
+                   q2, k2, sink;
     if (flat(t->in)) q.dim[0] = out.dim[0] = a.q_len;
     if (j->table)
         set_paged(&a, j, b);
@@ -416,7 +464,8 @@ static void one_group(void *ctx, int i, int thread) {
     } else
         a.k = sequence(&j->k, t->in, kn, b, k0), a.v = sequence(&j->v, t->in, vn, b, k0);
     if (!j->q_rope.absent) {
-        const int64_t qrn[4] = {t->batch, t->rows, t->heads, t->d_rope}, krn[4] = {t->batch, t->keys, t->kv_heads, t->d_rope};
+        const int64_t qrn[4] = {t->batch, t->rows, t->heads, t->d_rope},
+                      krn[4] = {t->batch, t->keys, t->kv_heads, t->d_rope};
         q2 = sequence(&j->q_rope, t->in, qrn, b, q0), k2 = sequence(&j->k_rope, t->in, krn, b, k0);
         q2 = heads_of(&q2, g, group), k2 = heads_of(&k2, g, 1);
         a.q2 = &q2, a.k2 = &k2;
@@ -464,9 +513,11 @@ static aclError run_attention(const emu_run *run) {
     for (int i = 0; i <= LSE; i++)
         if (slot[i]) *slot[i] = op_view(run, i);
     struct em_view table = op_view(run, TABLE);
-    if (!table.absent) j.table = (const int32_t *)(const void *)table.p, j.table_width = table.dim[1], j.blocks = j.k.dim[0];
+    if (!table.absent)
+        j.table = (const int32_t *)(const void *)table.p, j.table_width = table.dim[1], j.blocks = j.k.dim[0];
     if (j.t->sparse >= 2 && j.t->sparse <= 4 && !is_triangle(&j.mask))
-        return emu_run_fault(run, "the mask of sparseMode %lld is not the strict upper triangle", (long long)j.t->sparse);
+        return emu_run_fault(run, "the mask of sparseMode %lld is not the strict upper triangle",
+                             (long long)j.t->sparse);
     if (j.t->paged_nz) return emu_run_fault(run, "paged keys in NZ are not emulated");
     emu_parallel((int)(j.t->batch * j.t->kv_heads), one_group, &j);
     return op_done(run, j.rc);
@@ -474,36 +525,55 @@ static aclError run_attention(const emu_run *run) {
 
 // ---- the vendor's argument lists ---------------------------------------------------------------------------------------
 
-#define COMMON                                                                                                         \
-    const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional,     \
-        const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional,                                \
-        const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional,                              \
-        const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *quantScale2Optional, \
-        const aclTensor *quantOffset2Optional, const aclTensor *antiquantScaleOptional,                                 \
-        const aclTensor *antiquantOffsetOptional, const aclTensor *blockTableOptional,                                  \
-        const aclTensor *queryPaddingSizeOptional, const aclTensor *kvPaddingSizeOptional,                              \
-        const aclTensor *keyAntiquantScaleOptional, const aclTensor *keyAntiquantOffsetOptional,                        \
-        const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional,                    \
-        const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional,                           \
-        const aclIntArray *actualSharedPrefixLenOptional
-#define ROPE , const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional
+#define COMMON \
+    const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional, \
+        const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional, \
+        const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional, \
+        const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, \
+        const aclTensor *quantScale2Optional, const aclTensor *quantOffset2Optional, \
+        const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, \
+        const aclTensor *blockTableOptional, const aclTensor *queryPaddingSizeOptional, \
+        const aclTensor *kvPaddingSizeOptional, const aclTensor *keyAntiquantScaleOptional, \
+        const aclTensor *keyAntiquantOffsetOptional, const aclTensor *valueAntiquantScaleOptional, \
+        const aclTensor *valueAntiquantOffsetOptional, const aclTensor *keySharedPrefixOptional, \
+        const aclTensor *valueSharedPrefixOptional, const aclIntArray *actualSharedPrefixLenOptional
+#define ROPE \
+    , const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, \
+        const aclTensor *keyRopeAntiquantScaleOptional
 #define V4_TENSORS , const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional
-#define ATTRIBUTES                                                                                                     \
-    , int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout,                    \
-        int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode,   \
+#define ATTRIBUTES \
+    , int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, \
+        int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, \
         bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode
 #define OUTPUTS , const aclTensor *attentionOut, const aclTensor *softmaxLse, WS
-#define REQUEST(title)                                                                                                 \
-    request r = {.name = title, .query = query, .key = key, .value = value, .pse = pseShiftOptional, .mask = attenMaskOptional,\
-                 .q_lens = actualSeqLengthsOptional, .kv_lens = actualSeqLengthsKvOptional, .table = blockTableOptional,  \
-                 .heads = numHeads, .scale = scaleValue, .pre = preTokens, .next = nextTokens, .layout = inputLayout,      \
-                 .kv_heads = numKeyValueHeads, .sparse = sparseMode, .precise = innerPrecise, .block = blockSize,          \
-                 .want_lse = softmaxLseFlag, .out = attentionOut, .lse = softmaxLse,                                       \
-                 .unsupported = {deqScale1Optional, quantScale1Optional, deqScale2Optional, quantScale2Optional,           \
-                                 quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional,                    \
-                                 queryPaddingSizeOptional, kvPaddingSizeOptional, keyAntiquantScaleOptional,               \
-                                 keyAntiquantOffsetOptional, valueAntiquantScaleOptional, valueAntiquantOffsetOptional,    \
-                                 keySharedPrefixOptional, valueSharedPrefixOptional, actualSharedPrefixLenOptional}};      \
+#define REQUEST(title) \
+    request r = {.name = title, \
+                 .query = query, \
+                 .key = key, \
+                 .value = value, \
+                 .pse = pseShiftOptional, \
+                 .mask = attenMaskOptional, \
+                 .q_lens = actualSeqLengthsOptional, \
+                 .kv_lens = actualSeqLengthsKvOptional, \
+                 .table = blockTableOptional, \
+                 .heads = numHeads, \
+                 .scale = scaleValue, \
+                 .pre = preTokens, \
+                 .next = nextTokens, \
+                 .layout = inputLayout, \
+                 .kv_heads = numKeyValueHeads, \
+                 .sparse = sparseMode, \
+                 .precise = innerPrecise, \
+                 .block = blockSize, \
+                 .want_lse = softmaxLseFlag, \
+                 .out = attentionOut, \
+                 .lse = softmaxLse, \
+                 .unsupported = {deqScale1Optional, quantScale1Optional, deqScale2Optional, quantScale2Optional, \
+                                 quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional, \
+                                 queryPaddingSizeOptional, kvPaddingSizeOptional, keyAntiquantScaleOptional, \
+                                 keyAntiquantOffsetOptional, valueAntiquantScaleOptional, \
+                                 valueAntiquantOffsetOptional, keySharedPrefixOptional, valueSharedPrefixOptional, \
+                                 actualSharedPrefixLenOptional}}; \
     (void)antiquantMode, (void)keyAntiquantMode, (void)valueAntiquantMode /* of quantised keys, which are refused */
 
 aclnnStatus aclnnFusedInferAttentionScoreV2GetWorkspaceSize(COMMON ATTRIBUTES OUTPUTS) {
@@ -519,7 +589,8 @@ aclnnStatus aclnnFusedInferAttentionScoreV3GetWorkspaceSize(COMMON ROPE ATTRIBUT
 }
 EMU_PHASE_2(aclnnFusedInferAttentionScoreV3)
 
-aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(COMMON ROPE V4_TENSORS ATTRIBUTES, int64_t queryQuantMode OUTPUTS) {
+aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(COMMON ROPE V4_TENSORS ATTRIBUTES,
+                                                            int64_t queryQuantMode OUTPUTS) {
     REQUEST("aclnnFusedInferAttentionScoreV4");
     (void)queryQuantMode;
     r.q_rope = queryRopeOptional, r.k_rope = keyRopeOptional, r.sink = learnableSinkOptional;
@@ -528,7 +599,8 @@ aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(COMMON ROPE V4_TENSO
 }
 EMU_PHASE_2(aclnnFusedInferAttentionScoreV4)
 
-aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(COMMON ROPE V4_TENSORS, const aclIntArray *qStartIdxOptional,
+aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(COMMON ROPE V4_TENSORS,
+                                                            const aclIntArray *qStartIdxOptional,
                                                             const aclIntArray *kvStartIdxOptional ATTRIBUTES,
                                                             int64_t queryQuantMode, int64_t pseType OUTPUTS) {
     REQUEST("aclnnFusedInferAttentionScoreV5");
@@ -541,31 +613,60 @@ aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(COMMON ROPE V4_TENSO
 EMU_PHASE_2(aclnnFusedInferAttentionScoreV5)
 
 aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(
-    const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask,
-    const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2,
-    const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset,
+    const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift,
+    const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1,
+    const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2,
+    const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset,
     const aclTensor *blocktable, const aclTensor *kvPaddingSize, int64_t numHeads, double scaleValue, char *inputLayout,
     int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, WS) {
-    request r = {.name = "aclnnIncreFlashAttentionV4", .query = query, .key = key, .value = value, .pse = pseShift, .mask = attenMask,
-                 .kv_lens = actualSeqLengths, .table = blocktable, .heads = numHeads, .scale = scaleValue, .layout = inputLayout,
-                 .kv_heads = numKeyValueHeads, .block = blockSize, .precise = innerPrecise, .out = attentionOut, .one_row = true,
-                 .pre = INT32_MAX, .next = INT32_MAX,
-                 .unsupported = {dequantScale1, quantScale1, dequantScale2, quantScale2, quantOffset2, antiquantScale, antiquantOffset,
-                                 kvPaddingSize}};
+    request r = {.name = "aclnnIncreFlashAttentionV4",
+                 .query = query,
+                 .key = key,
+                 .value = value,
+                 .pse = pseShift,
+                 .mask = attenMask,
+                 .kv_lens = actualSeqLengths,
+                 .table = blocktable,
+                 .heads = numHeads,
+                 .scale = scaleValue,
+                 .layout = inputLayout,
+                 .kv_heads = numKeyValueHeads,
+                 .block = blockSize,
+                 .precise = innerPrecise,
+                 .out = attentionOut,
+                 .one_row = true,
+                 .pre = INT32_MAX,
+                 .next = INT32_MAX,
+                 .unsupported = {dequantScale1, quantScale1, dequantScale2, quantScale2, quantOffset2, antiquantScale,
+                                 antiquantOffset, kvPaddingSize}};
     return attention(&r, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnIncreFlashAttentionV4)
 
 aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(
-    const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask,
-    const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1,
-    const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue,
-    int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise,
+    const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift,
+    const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv,
+    const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2,
+    const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens,
+    char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise,
     const aclTensor *attentionOut, WS) {
-    request r = {.name = "aclnnPromptFlashAttentionV3", .query = query, .key1 = key, .value1 = value, .pse = pseShift,
-                 .mask = attenMask, .q_lens = actualSeqLengths, .kv_lens = actualSeqLengthsKv, .heads = numHeads, .scale = scaleValue,
-                 .pre = preTokens, .next = nextTokens, .layout = inputLayout, .kv_heads = numKeyValueHeads, .sparse = sparseMode,
-                 .precise = innerPrecise, .out = attentionOut,
+    request r = {.name = "aclnnPromptFlashAttentionV3",
+                 .query = query,
+                 .key1 = key,
+                 .value1 = value,
+                 .pse = pseShift,
+                 .mask = attenMask,
+                 .q_lens = actualSeqLengths,
+                 .kv_lens = actualSeqLengthsKv,
+                 .heads = numHeads,
+                 .scale = scaleValue,
+                 .pre = preTokens,
+                 .next = nextTokens,
+                 .layout = inputLayout,
+                 .kv_heads = numKeyValueHeads,
+                 .sparse = sparseMode,
+                 .precise = innerPrecise,
+                 .out = attentionOut,
                  .unsupported = {deqScale1, quantScale1, deqScale2, quantScale2, quantOffset2}};
     return attention(&r, workspaceSize, executor);
 }

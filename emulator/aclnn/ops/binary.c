@@ -24,11 +24,12 @@ static void check_result(emu_op *op, const binary_attrs *t, int type, const emu_
     if (!emu_op_ok(op)) return;
     if (t->kind == EM_DIV && em_is_int(type)) {
         type = EM_F32;
-        emu_op_need(op, emu_op_chip(op)->family != EMU_950 || em_is_float((int)out->dtype), "950 has no whole quotients");
+        emu_op_need(op, emu_op_chip(op)->family != EMU_950 || em_is_float((int)out->dtype),
+                    "950 has no whole quotients");
     }
     if (compares(t->kind)) return;
-    emu_op_need(op, em_is_float((int)out->dtype) || !em_is_float(type), "out is %s where the operands give %s", emu_dtype_name(out->dtype),
-                emu_dtype_name((aclDataType)type));
+    emu_op_need(op, em_is_float((int)out->dtype) || !em_is_float(type), "out is %s where the operands give %s",
+                emu_dtype_name(out->dtype), emu_dtype_name((aclDataType)type));
 }
 
 typedef struct {
@@ -37,11 +38,13 @@ typedef struct {
     bool has_alpha;
 } what;
 
-static aclnnStatus two(what w, const aclTensor *self, const aclTensor *other, const aclScalar *alpha, const aclTensor *out, bool in_place, WS) {
+static aclnnStatus two(what w, const aclTensor *self, const aclTensor *other, const aclScalar *alpha,
+                       const aclTensor *out, bool in_place, WS) {
     emu_op op;
     emu_op_begin(&op, w.name, workspaceSize, executor);
     binary_attrs t = {.kind = w.kind, .a = 0, .b = 1, .out = in_place ? 0 : 2, .alpha = 1};
-    const emu_view *a = in_place ? emu_op_inout(&op, "selfRef", self) : emu_op_in(&op, "self", self), *b = emu_op_in(&op, "other", other);
+    const emu_view *a = in_place ? emu_op_inout(&op, "selfRef", self) : emu_op_in(&op, "self", self),
+                   *b = emu_op_in(&op, "other", other);
     const emu_view *o = in_place ? a : emu_op_out(&op, "out", out);
     if (w.has_alpha) t.alpha = emu_op_scalar(&op, "alpha", alpha);
     emu_op_dtype(&op, "self", a, NUMBERS);
@@ -51,10 +54,12 @@ static aclnnStatus two(what w, const aclTensor *self, const aclTensor *other, co
     op_no_nz(&op, "other", b);
     op_broadcast_to(&op, a, b, o);
     if (emu_op_ok(&op)) check_result(&op, &t, em_promote((int)a->dtype, (int)b->dtype), o);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
 }
 
-static aclnnStatus one(what w, const aclTensor *self, const aclScalar *other, const aclScalar *alpha, const aclTensor *out, bool in_place, WS) {
+static aclnnStatus one(what w, const aclTensor *self, const aclScalar *other, const aclScalar *alpha,
+                       const aclTensor *out, bool in_place, WS) {
     emu_op op;
     emu_op_begin(&op, w.name, workspaceSize, executor);
     binary_attrs t = {.kind = w.kind, .a = 0, .b = -1, .out = in_place ? 0 : 1, .alpha = 1};
@@ -67,34 +72,39 @@ static aclnnStatus one(what w, const aclTensor *self, const aclScalar *other, co
     op_no_nz(&op, "self", a);
     emu_op_same_shape(&op, "out", o, "self", a);
     if (emu_op_ok(&op)) check_result(&op, &t, t.scalar.whole || em_is_float((int)a->dtype) ? (int)a->dtype : EM_F32, o);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
 }
 
-#define ALPHA2(name, kind)                                                                                             \
-    aclnnStatus aclnn##name##GetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, WS) {\
-        return two((what){"aclnn" #name, kind, true}, self, other, alpha, out, false, workspaceSize, executor);          \
-    }                                                                                                                  \
-    EMU_PHASE_2(aclnn##name)                                                                                           \
-    aclnnStatus aclnn##name##sGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, WS) {\
-        return one((what){"aclnn" #name "s", kind, true}, self, other, alpha, out, false, workspaceSize, executor);      \
-    }                                                                                                                  \
+#define ALPHA2(name, kind) \
+    aclnnStatus aclnn##name##GetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, \
+                                              aclTensor *out, WS) { \
+        return two((what){"aclnn" #name, kind, true}, self, other, alpha, out, false, workspaceSize, executor); \
+    } \
+    EMU_PHASE_2(aclnn##name) \
+    aclnnStatus aclnn##name##sGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, \
+                                               aclTensor *out, WS) { \
+        return one((what){"aclnn" #name "s", kind, true}, self, other, alpha, out, false, workspaceSize, executor); \
+    } \
     EMU_PHASE_2(aclnn##name##s)
-#define PLAIN2(name, kind)                                                                                             \
-    aclnnStatus aclnn##name##GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, WS) {        \
-        return two((what){"aclnn" #name, kind, false}, self, other, NULL, out, false, workspaceSize, executor);          \
-    }                                                                                                                  \
-    EMU_PHASE_2(aclnn##name)                                                                                           \
-    aclnnStatus aclnn##name##sGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, WS) {       \
-        return one((what){"aclnn" #name "s", kind, false}, self, other, NULL, out, false, workspaceSize, executor);      \
-    }                                                                                                                  \
-    EMU_PHASE_2(aclnn##name##s)                                                                                        \
-    aclnnStatus aclnnInplace##name##GetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, WS) {                   \
-        return two((what){"aclnnInplace" #name, kind, false}, selfRef, other, NULL, NULL, true, workspaceSize, executor);\
-    }                                                                                                                  \
-    EMU_PHASE_2(aclnnInplace##name)                                                                                    \
-    aclnnStatus aclnnInplace##name##sGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, WS) {                  \
-        return one((what){"aclnnInplace" #name "s", kind, false}, selfRef, other, NULL, NULL, true, workspaceSize, executor);\
-    }                                                                                                                  \
+#define PLAIN2(name, kind) \
+    aclnnStatus aclnn##name##GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, WS) { \
+        return two((what){"aclnn" #name, kind, false}, self, other, NULL, out, false, workspaceSize, executor); \
+    } \
+    EMU_PHASE_2(aclnn##name) \
+    aclnnStatus aclnn##name##sGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, WS) { \
+        return one((what){"aclnn" #name "s", kind, false}, self, other, NULL, out, false, workspaceSize, executor); \
+    } \
+    EMU_PHASE_2(aclnn##name##s) \
+    aclnnStatus aclnnInplace##name##GetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, WS) { \
+        return two((what){"aclnnInplace" #name, kind, false}, selfRef, other, NULL, NULL, true, workspaceSize, \
+                   executor); \
+    } \
+    EMU_PHASE_2(aclnnInplace##name) \
+    aclnnStatus aclnnInplace##name##sGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, WS) { \
+        return one((what){"aclnnInplace" #name "s", kind, false}, selfRef, other, NULL, NULL, true, workspaceSize, \
+                   executor); \
+    } \
     EMU_PHASE_2(aclnnInplace##name##s)
 
 ALPHA2(Add, EM_ADD)
@@ -102,11 +112,13 @@ ALPHA2(Sub, EM_SUB)
 PLAIN2(Mul, EM_MUL)
 PLAIN2(Div, EM_DIV)
 
-aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, WS) {
+aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha,
+                                            WS) {
     return two((what){"aclnnInplaceAdd", EM_ADD, true}, selfRef, other, alpha, NULL, true, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnInplaceAdd)
-aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, WS) {
+aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha,
+                                             WS) {
     return one((what){"aclnnInplaceAdds", EM_ADD, true}, selfRef, other, alpha, NULL, true, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnInplaceAdds)
@@ -119,7 +131,8 @@ aclnnStatus aclnnInplaceSubsGetWorkspaceSize(aclTensor *selfRef, const aclScalar
 }
 EMU_PHASE_2(aclnnInplaceSubs)
 aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, WS) {
-    return two((what){"aclnnInplacePowTensorTensor", EM_POW, false}, self, exponent, NULL, NULL, true, workspaceSize, executor);
+    return two((what){"aclnnInplacePowTensorTensor", EM_POW, false}, self, exponent, NULL, NULL, true, workspaceSize,
+               executor);
 }
 EMU_PHASE_2(aclnnInplacePowTensorTensor)
 aclnnStatus aclnnEqTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, WS) {
@@ -131,7 +144,8 @@ aclnnStatus aclnnGtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar
 }
 EMU_PHASE_2(aclnnGtScalar)
 
-aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *exponent, const aclTensor *out, WS) {
+aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *exponent, const aclTensor *out,
+                                                 WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnPowScalarTensor", workspaceSize, executor);
     const emu_view *e = emu_op_in(&op, "exponent", exponent), *o = emu_op_out(&op, "out", out);
@@ -140,7 +154,8 @@ aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const ac
     emu_op_dtype(&op, "exponent", e, NUMBERS);
     emu_op_dtype(&op, "out", o, NUMBERS);
     emu_op_same_shape(&op, "out", o, "exponent", e);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_binary, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
 }
 EMU_PHASE_2(aclnnPowScalarTensor)
 
@@ -151,10 +166,12 @@ static aclError run_where(const emu_run *run) {
     return op_done(run, em_where(&c, &a, &b, &out));
 }
 
-aclnnStatus aclnnSWhereGetWorkspaceSize(const aclTensor *condition, const aclTensor *self, const aclTensor *other, aclTensor *out, WS) {
+aclnnStatus aclnnSWhereGetWorkspaceSize(const aclTensor *condition, const aclTensor *self, const aclTensor *other,
+                                        aclTensor *out, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnSWhere", workspaceSize, executor);
-    const emu_view *c = emu_op_in(&op, "condition", condition), *a = emu_op_in(&op, "self", self), *b = emu_op_in(&op, "other", other);
+    const emu_view *c = emu_op_in(&op, "condition", condition), *a = emu_op_in(&op, "self", self),
+                   *b = emu_op_in(&op, "other", other);
     const emu_view *o = emu_op_out(&op, "out", out);
     emu_op_dtype(&op, "condition", c, EMU_DT(BOOL) | EMU_DT(UINT8));
     emu_op_dtype(&op, "self", a, NUMBERS);
@@ -177,7 +194,8 @@ static aclError run_masked(const emu_run *run) {
     return op_done(run, em_masked_fill(&dst, &mask, t->value));
 }
 
-aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclScalar *value, WS) {
+aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask,
+                                                         const aclScalar *value, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnInplaceMaskedFillScalar", workspaceSize, executor);
     const emu_view *x = emu_op_inout(&op, "selfRef", selfRef), *m = emu_op_in(&op, "mask", mask);
@@ -185,6 +203,7 @@ aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, con
     emu_op_dtype(&op, "selfRef", x, NUMBERS);
     emu_op_dtype(&op, "mask", m, EMU_DT(BOOL));
     op_broadcast_to(&op, x, m, x);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_masked, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_masked, .attrs = &t, .attrs_size = sizeof t, .workspace = 16 * 1024});
 }
 EMU_PHASE_2(aclnnInplaceMaskedFillScalar)

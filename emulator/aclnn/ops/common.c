@@ -30,7 +30,9 @@ aclError op_done(const emu_run *run, int rc) {
 
 int op_dim(emu_op *op, int64_t dim, const emu_view *v) {
     int64_t rank = v->rank ? v->rank : 1;
-    if (!emu_op_need(op, dim >= -rank && dim < rank, "dim %lld is outside of rank %lld", (long long)dim, (long long)rank)) return 0;
+    if (!emu_op_need(op, dim >= -rank && dim < rank, "dim %lld is outside of rank %lld", (long long)dim,
+                     (long long)rank))
+        return 0;
     emu_op_sign(op, dim);
     return (int)(dim < 0 ? dim + rank : dim);
 }
@@ -38,14 +40,16 @@ int op_dim(emu_op *op, int64_t dim, const emu_view *v) {
 void op_broadcast_to(emu_op *op, const emu_view *a, const emu_view *b, const emu_view *out) {
     if (!emu_op_ok(op)) return;
     int rank = a->rank > b->rank ? a->rank : b->rank;
-    if (!emu_op_need(op, out->rank == rank, "the result has rank %d, its operands broadcast to rank %d", out->rank, rank)) return;
+    if (!emu_op_need(op, out->rank == rank, "the result has rank %d, its operands broadcast to rank %d", out->rank,
+                     rank))
+        return;
     for (int i = 0; i < rank; i++) {
         int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
         int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib], d = da == 1 ? db : da;
-        if (!emu_op_need(op, da == db || da == 1 || db == 1, "dimension %d of the operands is %lld and %lld", i, (long long)da,
-                         (long long)db) ||
-            !emu_op_need(op, out->dim[i] == d, "dimension %d of the result is %lld, not %lld", i, (long long)out->dim[i],
-                         (long long)d))
+        if (!emu_op_need(op, da == db || da == 1 || db == 1, "dimension %d of the operands is %lld and %lld", i,
+                         (long long)da, (long long)db) ||
+            !emu_op_need(op, out->dim[i] == d, "dimension %d of the result is %lld, not %lld", i,
+                         (long long)out->dim[i], (long long)d))
             return;
     }
 }
@@ -67,5 +71,6 @@ op_scalar op_scalar_arg(emu_op *op, const char *arg, const aclScalar *scalar, co
 }
 
 struct em_view op_scalar_view(const op_scalar *s) {
-    return (struct em_view){.dtype = s->whole ? EM_I64 : EM_F32, .p = (char *)(uintptr_t)(s->whole ? (const void *)&s->i : (const void *)&s->f)};
+    return (struct em_view){.dtype = s->whole ? EM_I64 : EM_F32,
+                            .p = (char *)(uintptr_t)(s->whole ? (const void *)&s->i : (const void *)&s->f)};
 }

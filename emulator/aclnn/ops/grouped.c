@@ -36,15 +36,18 @@ static aclError ranges(const emu_run *run, int64_t m, int64_t *from, int64_t *co
         if (t->list_type == 2) {
             group = v, v = em_index(&list, 2 * g + 1);
             if (v == 0 && g) break; // the list of pairs may be shorter than the groups
-            if (group < 0 || group >= t->groups) return emu_run_fault(run, "groupList names group %lld of %lld", (long long)group, (long long)t->groups);
+            if (group < 0 || group >= t->groups)
+                return emu_run_fault(run, "groupList names group %lld of %lld", (long long)group, (long long)t->groups);
         }
         int64_t rows = t->list_type == 0 ? v - at : v;
         if (rows < 0)
-            return emu_run_fault(run, "groupList falls from %lld to %lld: groupListType 0 is cumulative, 1 counts", (long long)at, (long long)v);
+            return emu_run_fault(run, "groupList falls from %lld to %lld: groupListType 0 is cumulative, 1 counts",
+                                 (long long)at, (long long)v);
         from[group] = at, count[group] = rows;
         at += rows;
         if (at > m)
-            return emu_run_fault(run, "groupList wants %lld rows, x has %lld: groupListType 0 is cumulative, 1 counts", (long long)at, (long long)m);
+            return emu_run_fault(run, "groupList wants %lld rows, x has %lld: groupListType 0 is cumulative, 1 counts",
+                                 (long long)at, (long long)m);
     }
     return ACL_SUCCESS;
 }
@@ -81,7 +84,8 @@ static aclError run_grouped(const emu_run *run) {
     for (int64_t g = 0; rc == ACL_SUCCESS && g < t->groups; g++) {
         struct em_matmul m = {.alpha = 1, .order = op_order(run), .b = weight_of(run, t, g)};
         struct em_view bias = op_view_at(run, BIAS, t->stacked ? 0 : (int)g);
-        if (t->stacked && !bias.absent && bias.rank == 2) bias.p += g * bias.stride[0] * (int64_t)em_dtype_size(bias.dtype);
+        if (t->stacked && !bias.absent && bias.rank == 2)
+            bias.p += g * bias.stride[0] * (int64_t)em_dtype_size(bias.dtype);
         if (!bias.absent) m.bias = &bias;
         m.a = single ? rows_of(&x, from[g], from[t->groups + g]) : op_view_at(run, X, (int)g);
         m.out = single ? rows_of(&out, from[g], from[t->groups + g]) : op_view_at(run, OUT, (int)g);
@@ -91,14 +95,16 @@ static aclError run_grouped(const emu_run *run) {
     return rc;
 }
 
-static void check_types(emu_op *op, const emu_view *x, const emu_view *w, const emu_view *b, const emu_view *o, bool nz) {
+static void check_types(emu_op *op, const emu_view *x, const emu_view *w, const emu_view *b, const emu_view *o,
+                        bool nz) {
     emu_op_dtype(op, "x", x, emu_op_on(op, EMU_ON(EMU_310P)) ? EMU_DT(FLOAT16) : EMU_FLOATS);
     emu_op_same_dtype(op, "weight", w, "x", x);
     emu_op_same_dtype(op, "out", o, "x", x);
     if (!emu_op_ok(op)) return;
     if (b) {
         aclDataType want = x->dtype == ACL_BF16 ? ACL_FLOAT : x->dtype;
-        emu_op_need(op, b->dtype == want, "the bias of %s is %s, not %s", emu_dtype_name(x->dtype), emu_dtype_name(want), emu_dtype_name(b->dtype));
+        emu_op_need(op, b->dtype == want, "the bias of %s is %s, not %s", emu_dtype_name(x->dtype),
+                    emu_dtype_name(want), emu_dtype_name(b->dtype));
     }
     emu_op_contiguous(op, "x", x);
     emu_op_contiguous(op, "out", o);
@@ -107,15 +113,19 @@ static void check_types(emu_op *op, const emu_view *x, const emu_view *w, const 
     emu_op_need(op, !is_nz || x->dtype != ACL_FLOAT, "a FRACTAL_NZ weight is FP16 or BF16 here");
     // transposed: the last two strides swapped; nothing else is allowed
     int r = w->rank;
-    bool turned = r >= 2 && w->stride[r - 2] == 1 && w->stride[r - 1] == w->dim[r - 2] && (r < 3 || w->stride[0] == w->dim[1] * w->dim[2]);
-    emu_op_need(op, turned || is_nz || emu_view_contiguous(w), "the weight is contiguous, or transposed in its last two dimensions");
-    emu_op_need(op, x->dim[x->rank - 1] < 65536 && (r < 1 || w->dim[r - 1] < 65536), "the last dimension is under 65536");
+    bool turned = r >= 2 && w->stride[r - 2] == 1 && w->stride[r - 1] == w->dim[r - 2] &&
+                  (r < 3 || w->stride[0] == w->dim[1] * w->dim[2]);
+    emu_op_need(op, turned || is_nz || emu_view_contiguous(w),
+                "the weight is contiguous, or transposed in its last two dimensions");
+    emu_op_need(op, x->dim[x->rank - 1] < 65536 && (r < 1 || w->dim[r - 1] < 65536),
+                "the last dimension is under 65536");
 }
 
 static void check_pair(emu_op *op, const emu_view *x, const emu_view *w, const emu_view *o, int64_t rows) {
     if (!emu_op_ok(op)) return;
     int64_t k = w->dim[w->rank - 2], n = w->dim[w->rank - 1];
-    emu_op_need(op, x->rank == 2 && x->dim[1] == k, "x has rows of %lld, the weight takes %lld", (long long)x->dim[x->rank - 1], (long long)k);
+    emu_op_need(op, x->rank == 2 && x->dim[1] == k, "x has rows of %lld, the weight takes %lld",
+                (long long)x->dim[x->rank - 1], (long long)k);
     emu_op_shape(op, "out", o, 2, (int64_t[]){rows, n});
 }
 
@@ -135,16 +145,19 @@ static aclnnStatus grouped(const request *r, WS) {
     emu_op_need(&op, r->act == 0, "actType %lld exists for quantised types only", (long long)r->act);
     emu_op_need(&op, r->split >= 0 && r->split <= 3, "splitItem %lld is not between 0 and 3", (long long)r->split);
     emu_op_need(&op, r->type == 0 || r->type == -1, "groupType %lld is not emulated: -1 or 0", (long long)r->type);
-    emu_op_need(&op, r->list_type >= 0 && r->list_type <= 2, "groupListType %lld is not between 0 and 2", (long long)r->list_type);
+    emu_op_need(&op, r->list_type >= 0 && r->list_type <= 2, "groupListType %lld is not between 0 and 2",
+                (long long)r->list_type);
     for (int i = 0; emu_op_ok(&op) && i < t.nw; i++)
         check_types(&op, &x[t.nx > 1 ? i : 0], &w[i], nb ? &b[nb > 1 ? i : 0] : NULL, &o[t.no > 1 ? i : 0], r->nz);
     if (emu_op_ok(&op)) {
         t.stacked = t.nw == 1 && w->rank == 3;
         t.groups = t.stacked ? w->dim[0] : t.nw;
         emu_op_need(&op, t.groups <= (t.stacked ? 1024 : 128), "%lld groups", (long long)t.groups);
-        emu_op_need(&op, !b || t.stacked ? !b || (b->rank == 2 && b->dim[0] == t.groups && b->dim[1] == w->dim[2]) : nb == t.nw,
-                    "a bias of (groups, N), or one per weight");
-        for (int i = 0; i < nt && emu_op_ok(&op); i++) emu_op_need(&op, tuning[i] <= x->dim[0], "tuningConfig[%d] exceeds M", i);
+        emu_op_need(
+            &op, !b || t.stacked ? !b || (b->rank == 2 && b->dim[0] == t.groups && b->dim[1] == w->dim[2]) : nb == t.nw,
+            "a bias of (groups, N), or one per weight");
+        for (int i = 0; i < nt && emu_op_ok(&op); i++)
+            emu_op_need(&op, tuning[i] <= x->dim[0], "tuningConfig[%d] exceeds M", i);
     }
     bool listed = list || t.host_list;
     emu_op_need(&op, r->type != 0 || listed, "groupType 0 needs a groupList");
@@ -153,51 +166,88 @@ static aclnnStatus grouped(const request *r, WS) {
         int64_t n = list ? list->dim[0] : nl;
         if (list) emu_op_dtype(&op, "groupList", list, EMU_DT(INT64));
         if (list) emu_op_rank(&op, "groupList", list, r->list_type == 2 ? 2 : 1, r->list_type == 2 ? 2 : 1);
-        emu_op_need(&op, n == t.groups, "groupList has %lld entries for %lld groups", (long long)n, (long long)t.groups);
+        emu_op_need(&op, n == t.groups, "groupList has %lld entries for %lld groups", (long long)n,
+                    (long long)t.groups);
         for (int i = 0; i < t.nw; i++) check_pair(&op, x, &w[i], o, x->dim[0]);
     } else if (emu_op_ok(&op)) {
-        emu_op_need(&op, t.nx == t.nw && t.no == t.nw && !t.stacked && !listed, "lists of x, weight and out of one length, without groupList");
+        emu_op_need(&op, t.nx == t.nw && t.no == t.nw && !t.stacked && !listed,
+                    "lists of x, weight and out of one length, without groupList");
         for (int i = 0; emu_op_ok(&op) && i < t.nw; i++) check_pair(&op, &x[i], &w[i], &o[i], x[i].dim[0]);
     }
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_grouped, .attrs = &t, .attrs_size = sizeof t, .workspace = 256 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_grouped, .attrs = &t, .attrs_size = sizeof t, .workspace = 256 * 1024});
 }
 
 // ---- the vendor's argument lists ---------------------------------------------------------------------------------------
 
-#define OLD_LISTS                                                                                                      \
-    const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional,\
-        const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional
-#define NEW_ARGS                                                                                                       \
-    const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional,\
-        const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem,\
-        int64_t groupType, int64_t groupListType, int64_t actType
-#define NEW_OUTPUTS aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, WS
+#define OLD_LISTS \
+    const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, \
+        const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, \
+        const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional
+#define NEW_ARGS \
+    const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, \
+        const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, \
+        const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, \
+        int64_t groupListType, int64_t actType
+#define NEW_OUTPUTS \
+    aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, WS
 #define OLD_UNSUPPORTED scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional
-#define NEW_REQUEST(title)                                                                                             \
-    request r = {.name = title, .x = x, .w = weight, .bias = biasOptional, .out = out, .list = groupListOptional, .split = splitItem,\
-                 .type = groupType, .list_type = groupListType, .act = actType,                                          \
-                 .unsupported = {OLD_UNSUPPORTED, perTokenScaleOptional, activationInputOptional, activationQuantScaleOptional,\
-                                 activationQuantOffsetOptional, activationFeatureOutOptional, dynQuantScaleOutOptional}}
+#define NEW_REQUEST(title) \
+    request r = {.name = title, \
+                 .x = x, \
+                 .w = weight, \
+                 .bias = biasOptional, \
+                 .out = out, \
+                 .list = groupListOptional, \
+                 .split = splitItem, \
+                 .type = groupType, \
+                 .list_type = groupListType, \
+                 .act = actType, \
+                 .unsupported = {OLD_UNSUPPORTED, perTokenScaleOptional, activationInputOptional, \
+                                 activationQuantScaleOptional, activationQuantOffsetOptional, \
+                                 activationFeatureOutOptional, dynQuantScaleOutOptional}}
 
-aclnnStatus aclnnGroupedMatmulGetWorkspaceSize(OLD_LISTS, const aclIntArray *groupListOptional, int64_t splitItem, const aclTensorList *y, WS) {
-    request r = {.name = "aclnnGroupedMatmul", .x = x, .w = weight, .bias = biasOptional, .out = y, .host_list = groupListOptional,
-                 .split = splitItem, .type = groupListOptional ? 0 : -1, .unsupported = {OLD_UNSUPPORTED}};
+aclnnStatus aclnnGroupedMatmulGetWorkspaceSize(OLD_LISTS, const aclIntArray *groupListOptional, int64_t splitItem,
+                                               const aclTensorList *y, WS) {
+    request r = {.name = "aclnnGroupedMatmul",
+                 .x = x,
+                 .w = weight,
+                 .bias = biasOptional,
+                 .out = y,
+                 .host_list = groupListOptional,
+                 .split = splitItem,
+                 .type = groupListOptional ? 0 : -1,
+                 .unsupported = {OLD_UNSUPPORTED}};
     return grouped(&r, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnGroupedMatmul)
 
-aclnnStatus aclnnGroupedMatmulV2GetWorkspaceSize(OLD_LISTS, const aclIntArray *groupListOptional, int64_t splitItem, int64_t groupType,
-                                                 const aclTensorList *y, WS) {
-    request r = {.name = "aclnnGroupedMatmulV2", .x = x, .w = weight, .bias = biasOptional, .out = y, .host_list = groupListOptional,
-                 .split = splitItem, .type = groupType, .unsupported = {OLD_UNSUPPORTED}};
+aclnnStatus aclnnGroupedMatmulV2GetWorkspaceSize(OLD_LISTS, const aclIntArray *groupListOptional, int64_t splitItem,
+                                                 int64_t groupType, const aclTensorList *y, WS) {
+    request r = {.name = "aclnnGroupedMatmulV2",
+                 .x = x,
+                 .w = weight,
+                 .bias = biasOptional,
+                 .out = y,
+                 .host_list = groupListOptional,
+                 .split = splitItem,
+                 .type = groupType,
+                 .unsupported = {OLD_UNSUPPORTED}};
     return grouped(&r, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnGroupedMatmulV2)
 
-aclnnStatus aclnnGroupedMatmulV3GetWorkspaceSize(OLD_LISTS, const aclTensor *groupListOptional, int64_t splitItem, int64_t groupType,
-                                                 const aclTensorList *y, WS) {
-    request r = {.name = "aclnnGroupedMatmulV3", .x = x, .w = weight, .bias = biasOptional, .out = y, .list = groupListOptional,
-                 .split = splitItem, .type = groupType, .unsupported = {OLD_UNSUPPORTED}};
+aclnnStatus aclnnGroupedMatmulV3GetWorkspaceSize(OLD_LISTS, const aclTensor *groupListOptional, int64_t splitItem,
+                                                 int64_t groupType, const aclTensorList *y, WS) {
+    request r = {.name = "aclnnGroupedMatmulV3",
+                 .x = x,
+                 .w = weight,
+                 .bias = biasOptional,
+                 .out = y,
+                 .list = groupListOptional,
+                 .split = splitItem,
+                 .type = groupType,
+                 .unsupported = {OLD_UNSUPPORTED}};
     return grouped(&r, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnGroupedMatmulV3)
@@ -208,15 +258,16 @@ aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(OLD_LISTS, NEW_ARGS, NEW_OUTPUT
 }
 EMU_PHASE_2(aclnnGroupedMatmulV4)
 
-aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(OLD_LISTS, NEW_ARGS, const aclIntArray *tuningConfigOptional, NEW_OUTPUTS) {
+aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(OLD_LISTS, NEW_ARGS, const aclIntArray *tuningConfigOptional,
+                                                 NEW_OUTPUTS) {
     NEW_REQUEST("aclnnGroupedMatmulV5");
     r.tuning = tuningConfigOptional;
     return grouped(&r, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnGroupedMatmulV5)
 
-aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(OLD_LISTS, NEW_ARGS, const aclIntArray *tuningConfigOptional, int64_t quantGroupSize,
-                                                       NEW_OUTPUTS) {
+aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(OLD_LISTS, NEW_ARGS, const aclIntArray *tuningConfigOptional,
+                                                       int64_t quantGroupSize, NEW_OUTPUTS) {
     NEW_REQUEST("aclnnGroupedMatmulWeightNz");
     (void)quantGroupSize; // of quantised weights, which are refused
     r.tuning = tuningConfigOptional, r.nz = true;

@@ -17,7 +17,8 @@ typedef struct {
 } index_attrs;
 
 static aclnnStatus done(emu_op *op, emu_kernel *kernel, const index_attrs *t) {
-    return emu_op_finish(op, &(emu_op_plan){.kernel = kernel, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
+    return emu_op_finish(op,
+                         &(emu_op_plan){.kernel = kernel, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
 }
 
 // ---- gather ------------------------------------------------------------------------------------------------------------
@@ -28,10 +29,12 @@ static aclError run_gather(const emu_run *run) { // slots self, index, out
     return op_done(run, em_gather(&x, t->dim, &i, &out));
 }
 
-static aclnnStatus gather(const char *name, const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *out, WS) {
+static aclnnStatus gather(const char *name, const aclTensor *self, int64_t dim, const aclTensor *index,
+                          const aclTensor *out, WS) {
     emu_op op;
     emu_op_begin(&op, name, workspaceSize, executor);
-    const emu_view *x = emu_op_in(&op, "self", self), *i = emu_op_in(&op, "index", index), *o = emu_op_out(&op, "out", out);
+    const emu_view *x = emu_op_in(&op, "self", self), *i = emu_op_in(&op, "index", index),
+                   *o = emu_op_out(&op, "out", out);
     emu_op_dtype(&op, "self", x, NUMBERS);
     emu_op_dtype(&op, "index", i, INDEX);
     emu_op_same_dtype(&op, "out", o, "self", x);
@@ -51,15 +54,18 @@ static aclnnStatus gather(const char *name, const aclTensor *self, int64_t dim, 
     return done(&op, run_gather, &t);
 }
 
-aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, WS) {
+aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out,
+                                          WS) {
     return gather("aclnnGatherV2", self, dim, index, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnGatherV2)
-aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, WS) {
+aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out,
+                                             WS) {
     return gather("aclnnIndexSelect", self, dim, index, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnIndexSelect)
-aclnnStatus aclnnEmbeddingGetWorkspaceSize(const aclTensor *weight, const aclTensor *indices, const aclTensor *out, WS) {
+aclnnStatus aclnnEmbeddingGetWorkspaceSize(const aclTensor *weight, const aclTensor *indices, const aclTensor *out,
+                                           WS) {
     return gather("aclnnEmbedding", weight, 0, indices, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnEmbedding)
@@ -73,11 +79,12 @@ static aclError run_index_copy(const emu_run *run) { // slots selfRef, index, so
     return op_done(run, rc ? rc : em_scatter(out.absent ? &x : &out, t->dim, &i, &s));
 }
 
-static aclnnStatus index_copy(const char *name, const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source,
-                              const aclTensor *out, bool in_place, WS) {
+static aclnnStatus index_copy(const char *name, const aclTensor *self, int64_t dim, const aclTensor *index,
+                              const aclTensor *source, const aclTensor *out, bool in_place, WS) {
     emu_op op;
     emu_op_begin(&op, name, workspaceSize, executor);
-    const emu_view *x = emu_op_inout(&op, "selfRef", self), *i = emu_op_in(&op, "index", index), *s = emu_op_in(&op, "source", source);
+    const emu_view *x = emu_op_inout(&op, "selfRef", self), *i = emu_op_in(&op, "index", index),
+                   *s = emu_op_in(&op, "source", source);
     const emu_view *o = in_place ? emu_op_out_opt(&op, "outRef", NULL) : emu_op_out(&op, "outRef", out);
     emu_op_dtype(&op, "selfRef", x, NUMBERS);
     emu_op_dtype(&op, "index", i, INDEX);
@@ -95,12 +102,13 @@ static aclnnStatus index_copy(const char *name, const aclTensor *self, int64_t d
     return done(&op, run_index_copy, &t);
 }
 
-aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, WS) {
+aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index,
+                                                  const aclTensor *source, WS) {
     return index_copy("aclnnInplaceIndexCopy", selfRef, dim, index, source, NULL, true, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnInplaceIndexCopy)
-aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source,
-                                           aclTensor *outRef, WS) {
+aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index,
+                                           const aclTensor *source, aclTensor *outRef, WS) {
     return index_copy("aclnnIndexCopy", selfRef, dim, index, source, outRef, false, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnIndexCopy)
@@ -151,12 +159,14 @@ aclnnStatus aclnnIndexPutImplGetWorkspaceSize(aclTensor *selfRef, const aclTenso
         emu_op_same_shape(&op, "indices", &i[d], "the first index", &i[0]);
     }
     if (emu_op_ok(&op)) {
-        emu_op_need(&op, t.n >= 1 && t.n <= x->rank && i[0].rank == 1, "1-D indices for up to %d leading dimensions, not %d", x->rank, t.n);
+        emu_op_need(&op, t.n >= 1 && t.n <= x->rank && i[0].rank == 1,
+                    "1-D indices for up to %d leading dimensions, not %d", x->rank, t.n);
         struct em_view w = {.rank = v->rank};
         int64_t dims[EM_RANK] = {i[0].numel};
         memcpy(w.dim, v->dim, sizeof w.dim);
         for (int d = t.n; d < x->rank; d++) dims[d - t.n + 1] = x->dim[d];
-        emu_op_need(&op, em_broadcast(&w, x->rank - t.n + 1, dims, &w), "values do not broadcast to what the indices select");
+        emu_op_need(&op, em_broadcast(&w, x->rank - t.n + 1, dims, &w),
+                    "values do not broadcast to what the indices select");
     }
     return done(&op, run_index_put, &t);
 }
@@ -177,8 +187,8 @@ static aclError run_index_fill(const emu_run *run) {
     return ACL_SUCCESS;
 }
 
-aclnnStatus aclnnInplaceIndexFillTensorGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclIntArray *index, const aclScalar *value,
-                                                        WS) {
+aclnnStatus aclnnInplaceIndexFillTensorGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclIntArray *index,
+                                                        const aclScalar *value, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnInplaceIndexFillTensor", workspaceSize, executor);
     const emu_view *x = emu_op_inout(&op, "selfRef", selfRef);
@@ -199,10 +209,12 @@ static aclError scatter_rows(const emu_run *run, const index_attrs *t, struct em
     for (int64_t i = 0; i < src.dim[0]; i++) {
         int64_t slot = em_index(&slots, i);
         if (slot < 0 || slot >= cache.dim[0] * block)
-            return emu_run_fault(run, "slot %lld of row %lld is outside of the cache's %lld", (long long)slot, (long long)i,
-                                 (long long)(cache.dim[0] * block));
+            return emu_run_fault(run, "slot %lld of row %lld is outside of the cache's %lld", (long long)slot,
+                                 (long long)i, (long long)(cache.dim[0] * block));
         for (int64_t j = 0; j < i; j++)
-            if (em_index(&slots, j) == slot) return emu_run_fault(run, "rows %lld and %lld share slot %lld", (long long)j, (long long)i, (long long)slot);
+            if (em_index(&slots, j) == slot)
+                return emu_run_fault(run, "rows %lld and %lld share slot %lld", (long long)j, (long long)i,
+                                     (long long)slot);
         for (int64_t h = 0; h < src.dim[1]; h++)
             memcpy(cache.p + (slot / block * cache.stride[0] + slot % block * step + h * head) * size,
                    src.p + (i * src.stride[0] + h * src.stride[1]) * size, (size_t)(src.dim[2] * size));
@@ -223,21 +235,26 @@ static void check_cache(emu_op *op, const char *name, const emu_view *row, const
     emu_op_contiguous(op, "cache", cache);
     if (!emu_op_ok(op)) return;
     int64_t n = cache->dim[heads_first ? 1 : 2];
-    emu_op_need(op, n == row->dim[1] && cache->dim[3] == row->dim[2], "%s has rows of %lld x %lld, its cache of %lld x %lld", name,
-                (long long)row->dim[1], (long long)row->dim[2], (long long)n, (long long)cache->dim[3]);
+    emu_op_need(op, n == row->dim[1] && cache->dim[3] == row->dim[2],
+                "%s has rows of %lld x %lld, its cache of %lld x %lld", name, (long long)row->dim[1],
+                (long long)row->dim[2], (long long)n, (long long)cache->dim[3]);
     emu_op_need(op, row->stride[2] == 1, "the last dimension of %s is dense", name);
 }
 
-aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(const aclTensor *key, aclTensor *keyCacheRef, const aclTensor *slotMapping,
-                                                  const aclTensor *value, aclTensor *valueCacheRef, const aclTensor *compressLensOptional,
-                                                  const aclTensor *compressSeqOffsetOptional, const aclTensor *seqLensOptional,
-                                                  char *cacheModeOptional, char *scatterModeOptional, const aclIntArray *stridesOptional,
+aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(const aclTensor *key, aclTensor *keyCacheRef,
+                                                  const aclTensor *slotMapping, const aclTensor *value,
+                                                  aclTensor *valueCacheRef, const aclTensor *compressLensOptional,
+                                                  const aclTensor *compressSeqOffsetOptional,
+                                                  const aclTensor *seqLensOptional, char *cacheModeOptional,
+                                                  char *scatterModeOptional, const aclIntArray *stridesOptional,
                                                   const aclIntArray *offsetsOptional, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnScatterPaKvCache", workspaceSize, executor);
-    const emu_view *k = emu_op_in(&op, "key", key), *kc = emu_op_inout(&op, "keyCacheRef", keyCacheRef), *s = emu_op_in(&op, "slotMapping", slotMapping);
-    const emu_view *v = emu_op_in_opt(&op, "value", value), *vc = v ? emu_op_inout(&op, "valueCacheRef", valueCacheRef)
-                                                                    : emu_op_inout_opt(&op, "valueCacheRef", valueCacheRef);
+    const emu_view *k = emu_op_in(&op, "key", key), *kc = emu_op_inout(&op, "keyCacheRef", keyCacheRef),
+                   *s = emu_op_in(&op, "slotMapping", slotMapping);
+    const emu_view *v = emu_op_in_opt(&op, "value", value),
+                   *vc = v ? emu_op_inout(&op, "valueCacheRef", valueCacheRef)
+                           : emu_op_inout_opt(&op, "valueCacheRef", valueCacheRef);
     op_absent(&op, "compressLens", compressLensOptional);
     op_absent(&op, "compressSeqOffset", compressSeqOffsetOptional);
     op_absent(&op, "seqLens", seqLensOptional);
@@ -245,7 +262,8 @@ aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(const aclTensor *key, aclTenso
     op_absent(&op, "offsets", offsetsOptional);
     const char *mode = cacheModeOptional && *cacheModeOptional ? cacheModeOptional : "Norm";
     const char *how = scatterModeOptional && *scatterModeOptional ? scatterModeOptional : "None";
-    emu_op_need(&op, !strcmp(mode, "Norm") || !strcmp(mode, "NHSD"), "cacheMode \"%.16s\" is not emulated: Norm or NHSD", mode);
+    emu_op_need(&op, !strcmp(mode, "Norm") || !strcmp(mode, "NHSD"),
+                "cacheMode \"%.16s\" is not emulated: Norm or NHSD", mode);
     emu_op_need(&op, !strcmp(how, "None"), "scatterMode \"%.16s\" is not emulated: None", how);
     index_attrs t = {.heads_first = !strcmp(mode, "NHSD")};
     emu_op_dtype(&op, "key", k, EMU_HALVES | EMU_DT(INT8));
@@ -254,7 +272,8 @@ aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(const aclTensor *key, aclTenso
     check_cache(&op, "key", k, kc, t.heads_first);
     if (v) check_cache(&op, "value", v, vc, t.heads_first);
     if (emu_op_ok(&op))
-        emu_op_need(&op, s->dim[0] == k->dim[0] && (!v || v->dim[0] == k->dim[0]), "%lld slots for %lld rows", (long long)s->dim[0], (long long)k->dim[0]);
+        emu_op_need(&op, s->dim[0] == k->dim[0] && (!v || v->dim[0] == k->dim[0]), "%lld slots for %lld rows",
+                    (long long)s->dim[0], (long long)k->dim[0]);
     return done(&op, run_scatter_cache, &t);
 }
 EMU_PHASE_2(aclnnScatterPaKvCache)
@@ -270,12 +289,14 @@ static aclError run_sort(const emu_run *run) {
     return op_done(run, em_sort(&s));
 }
 
-aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut,
-                                      aclTensor *indicesOut, WS) {
+aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted,
+                                      aclTensor *valuesOut, aclTensor *indicesOut, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnTopk", workspaceSize, executor);
-    const emu_view *x = emu_op_in(&op, "self", self), *v = emu_op_out(&op, "valuesOut", valuesOut), *i = emu_op_out(&op, "indicesOut", indicesOut);
-    uint64_t types = emu_op_on(&op, EMU_ON(EMU_910A)) ? EMU_DT(FLOAT16) : EMU_FLOATS | EMU_INTS; // the old chip's kernel is FP16 only
+    const emu_view *x = emu_op_in(&op, "self", self), *v = emu_op_out(&op, "valuesOut", valuesOut),
+                   *i = emu_op_out(&op, "indicesOut", indicesOut);
+    uint64_t types = emu_op_on(&op, EMU_ON(EMU_910A)) ? EMU_DT(FLOAT16)
+                                                      : EMU_FLOATS | EMU_INTS; // the old chip's kernel is FP16 only
     emu_op_dtype(&op, "self", x, types);
     emu_op_same_dtype(&op, "valuesOut", v, "self", x);
     emu_op_dtype(&op, "indicesOut", i, EMU_DT(INT64));
@@ -294,8 +315,8 @@ aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t 
 }
 EMU_PHASE_2(aclnnTopk)
 
-static aclnnStatus sort(const char *name, const aclTensor *self, int64_t dim, bool descending, const aclTensor *values, const aclTensor *indices,
-                        bool with_values, WS) {
+static aclnnStatus sort(const char *name, const aclTensor *self, int64_t dim, bool descending, const aclTensor *values,
+                        const aclTensor *indices, bool with_values, WS) {
     emu_op op;
     emu_op_begin(&op, name, workspaceSize, executor);
     const emu_view *x = emu_op_in(&op, "self", self), *v = with_values ? emu_op_out(&op, "valuesOut", values) : NULL;
@@ -305,16 +326,20 @@ static aclnnStatus sort(const char *name, const aclTensor *self, int64_t dim, bo
     emu_op_dtype(&op, "indicesOut", i, EMU_DT(INT64));
     if (v) emu_op_same_shape(&op, "valuesOut", v, "self", x);
     emu_op_same_shape(&op, "indicesOut", i, "self", x);
-    index_attrs t = {.dim = op_dim(&op, dim, x), .descending = descending, .values = with_values ? 1 : -1, .indices = with_values ? 2 : 1};
+    index_attrs t = {.dim = op_dim(&op, dim, x),
+                     .descending = descending,
+                     .values = with_values ? 1 : -1,
+                     .indices = with_values ? 2 : 1};
     if (emu_op_ok(&op)) {
         t.k = x->rank ? x->dim[t.dim] : 1;
-        emu_op_need(&op, x->dtype != ACL_BF16 || t.k != 1 || !emu_op_on(&op, EMU_ON(EMU_A2) | EMU_ON(EMU_A3)), "BF16 along an axis of 1 is not supported");
+        emu_op_need(&op, x->dtype != ACL_BF16 || t.k != 1 || !emu_op_on(&op, EMU_ON(EMU_A2) | EMU_ON(EMU_A3)),
+                    "BF16 along an axis of 1 is not supported");
     }
     return done(&op, run_sort, &t);
 }
 
-aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut,
-                                      aclTensor *indicesOut, WS) {
+aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending,
+                                      aclTensor *valuesOut, aclTensor *indicesOut, WS) {
     (void)stable; // always is
     return sort("aclnnSort", self, dim, descending, valuesOut, indicesOut, true, workspaceSize, executor);
 }
@@ -330,7 +355,8 @@ static aclError run_arg_max(const emu_run *run) {
     if (t->values >= 0) v = op_view(run, t->values), w[1] = &v;
     for (int k = 0; k < 2; k++) { // the dimension back in, as one of 1
         if (!w[k] || t->kept) continue;
-        for (int d = x.rank - 1; d > t->dim; d--) w[k]->dim[d] = w[k]->dim[d - 1], w[k]->stride[d] = w[k]->stride[d - 1];
+        for (int d = x.rank - 1; d > t->dim; d--)
+            w[k]->dim[d] = w[k]->dim[d - 1], w[k]->stride[d] = w[k]->stride[d - 1];
         w[k]->dim[t->dim] = 1, w[k]->stride[t->dim] = 0, w[k]->rank = x.rank;
     }
     return op_done(run, em_arg_max(&x, t->dim, &i, w[1]));
@@ -359,10 +385,12 @@ aclnnStatus aclnnArgMaxGetWorkspaceSize(const aclTensor *self, int64_t dim, bool
 }
 EMU_PHASE_2(aclnnArgMax)
 
-aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, WS) {
+aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out,
+                                        aclTensor *indices, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnMaxDim", workspaceSize, executor);
-    const emu_view *x = emu_op_in(&op, "self", self), *v = emu_op_out(&op, "out", out), *i = emu_op_out(&op, "indices", indices);
+    const emu_view *x = emu_op_in(&op, "self", self), *v = emu_op_out(&op, "out", out),
+                   *i = emu_op_out(&op, "indices", indices);
     emu_op_dtype(&op, "self", x, EMU_FLOATS | EMU_INTS);
     emu_op_same_dtype(&op, "out", v, "self", x);
     emu_op_dtype(&op, "indices", i, INDEX);

@@ -39,12 +39,14 @@ static void check_types(emu_op *op, const emu_view *a, const emu_view *b, const 
                 emu_dtype_name(a->dtype == ACL_BF16 ? b->dtype : a->dtype));
     aclDataType type = (aclDataType)em_promote((int)a->dtype, (int)b->dtype);
     // UNVERIFIED: FP32 results of half inputs are accepted by some products
-    emu_op_need(op, out->dtype == type, "out is %s where the operands give %s", emu_dtype_name(out->dtype), emu_dtype_name(type));
+    emu_op_need(op, out->dtype == type, "out is %s where the operands give %s", emu_dtype_name(out->dtype),
+                emu_dtype_name(type));
     bool old = emu_op_on(op, EMU_ON(EMU_910A) | EMU_ON(EMU_310P));
     int most = emu_op_cann(op) == EMU_CANN_9_1 ? 4 : 3;
     emu_op_need(op, cube >= 0 && cube <= most, "cubeMathType %d is not between 0 and %d", cube, most);
     emu_op_need(op, !old || cube != 3, "cubeMathType 3 (HF32) does not exist on %s", emu_op_chip(op)->name);
-    emu_op_need(op, !old || type != ACL_FLOAT || cube != 0, "FP32 with cubeMathType 0 is refused on %s", emu_op_chip(op)->name);
+    emu_op_need(op, !old || type != ACL_FLOAT || cube != 0, "FP32 with cubeMathType 0 is refused on %s",
+                emu_op_chip(op)->name);
 }
 
 static enum em_precision precision_of(emu_op *op, int8_t cube) {
@@ -62,7 +64,8 @@ static void check_shapes(emu_op *op, const emu_view *a, const emu_view *b, const
     int ba = a->rank > 2 ? a->rank - 2 : 0, bb = b->rank > 2 ? b->rank - 2 : 0, batch = ba > bb ? ba : bb, n = 0;
     int64_t want[EMU_MAX_RANK];
     for (int i = 0; i < batch; i++) {
-        int64_t da = i - (batch - ba) < 0 ? 1 : a->dim[i - (batch - ba)], db = i - (batch - bb) < 0 ? 1 : b->dim[i - (batch - bb)];
+        int64_t da = i - (batch - ba) < 0 ? 1 : a->dim[i - (batch - ba)],
+                db = i - (batch - bb) < 0 ? 1 : b->dim[i - (batch - bb)];
         if (!emu_op_need(op, da == db || da == 1 || db == 1, "batch dimension %d is %lld and %lld", i, (long long)da,
                          (long long)db))
             return;
@@ -142,7 +145,8 @@ typedef struct {
 static aclnnStatus plain(const product *p, WS) {
     emu_op op;
     emu_op_begin(&op, p->name, workspaceSize, executor);
-    const emu_view *a = emu_op_in(&op, "self", p->a), *b = emu_op_in(&op, "mat2", p->b), *out = emu_op_out(&op, "out", p->out);
+    const emu_view *a = emu_op_in(&op, "self", p->a), *b = emu_op_in(&op, "mat2", p->b),
+                   *out = emu_op_out(&op, "out", p->out);
     emu_op_rank(&op, "self", a, p->least, p->most);
     emu_op_rank(&op, "mat2", b, p->least, p->most);
     check_types(&op, a, b, out, p->cube);
@@ -151,22 +155,25 @@ static aclnnStatus plain(const product *p, WS) {
     check_shapes(&op, a, b, out);
     matmul_attrs attrs = {.alpha = 1, .precision = precision_of(&op, p->cube)};
     uint64_t copies = emu_op_ok(&op) && !emu_view_contiguous(a) ? (uint64_t)a->numel * 4 : 0;
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs,
-                                             .workspace = copies + 16 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){
+                 .kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = copies + 16 * 1024});
 }
 
-aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, WS) {
+aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
+                                        int8_t cubeMathType, WS) {
     return plain(&(product){"aclnnMatmul", self, mat2, out, cubeMathType, 1, 6, false}, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnMatmul)
 
-aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, WS) {
+aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType,
+                                    WS) {
     return plain(&(product){"aclnnMm", self, mat2, out, cubeMathType, 2, 2, false}, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnMm)
 
-aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType,
-                                             WS) {
+aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
+                                             int8_t cubeMathType, WS) {
     return plain(&(product){"aclnnBatchMatMul", self, mat2, out, cubeMathType, 3, 3, false}, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnBatchMatMul)
@@ -179,11 +186,13 @@ EMU_PHASE_2(aclnnMatmulWeightNz)
 
 aclnnStatus aclnnBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out,
                                                      int8_t cubeMathType, WS) {
-    return plain(&(product){"aclnnBatchMatMulWeightNz", self, mat2, out, cubeMathType, 3, 3, true}, workspaceSize, executor);
+    return plain(&(product){"aclnnBatchMatMulWeightNz", self, mat2, out, cubeMathType, 3, 3, true}, workspaceSize,
+                 executor);
 }
 EMU_PHASE_2(aclnnBatchMatMulWeightNz)
 
-aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType, WS) {
+aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType,
+                                    WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnMv", workspaceSize, executor);
     const emu_view *a = emu_op_in(&op, "self", self), *b = emu_op_in(&op, "vec", vec), *o = emu_op_out(&op, "out", out);
@@ -231,16 +240,19 @@ static aclnnStatus addmm(const char *name, const sum_of_product *p, int8_t cube,
         &op, &(emu_op_plan){.kernel = run_matmul, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 16 * 1024});
 }
 
-aclnnStatus aclnnAddmmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta,
-                                       const aclScalar *alpha, aclTensor *out, int8_t cubeMathType, WS) {
-    if (!out) return plain(&(product){"aclnnAddmm", mat1, mat2, NULL, cubeMathType, 2, 2, false}, workspaceSize, executor);
-    return addmm("aclnnAddmm", &(sum_of_product){self, mat1, mat2, out, alpha, beta}, cubeMathType, workspaceSize, executor);
+aclnnStatus aclnnAddmmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat1, const aclTensor *mat2,
+                                       const aclScalar *beta, const aclScalar *alpha, aclTensor *out,
+                                       int8_t cubeMathType, WS) {
+    if (!out)
+        return plain(&(product){"aclnnAddmm", mat1, mat2, NULL, cubeMathType, 2, 2, false}, workspaceSize, executor);
+    return addmm("aclnnAddmm", &(sum_of_product){self, mat1, mat2, out, alpha, beta}, cubeMathType, workspaceSize,
+                 executor);
 }
 EMU_PHASE_2(aclnnAddmm)
 
 aclnnStatus aclnnInplaceAddmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *mat1, const aclTensor *mat2,
                                               const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, WS) {
-    return addmm("aclnnInplaceAddmm", &(sum_of_product){selfRef, mat1, mat2, NULL, alpha, beta}, cubeMathType, workspaceSize,
-                 executor);
+    return addmm("aclnnInplaceAddmm", &(sum_of_product){selfRef, mat1, mat2, NULL, alpha, beta}, cubeMathType,
+                 workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnInplaceAddmm)

@@ -52,7 +52,8 @@ aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, WS) {
 }
 EMU_PHASE_2(aclnnTransMatmulWeight)
 
-aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType, uint64_t *weightTensorSize) {
+aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
+                                             uint64_t *weightTensorSize) {
     uint64_t n = 0;
     if (!tensorShape || !weightTensorSize) return ACLNN_ERR_PARAM_NULLPTR;
     aclnnStatus rc = aclGetIntArraySize(tensorShape, &n); // refuses a dead descriptor

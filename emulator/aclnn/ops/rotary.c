@@ -33,8 +33,9 @@ static const struct {
 
 static void check_pair(emu_op *op, const emu_view *const v[4], int64_t layout, enum em_rotary mode) {
     bool is_950 = emu_op_chip(op)->family == EMU_950;
-    if (!emu_op_ok(op) || !emu_op_need_tiling(op, layout == 1 || layout == 4 || (is_950 && layout >= 1 && layout <= 4),
-                                              "layout %lld does not exist on %s", (long long)layout, emu_op_chip(op)->name))
+    if (!emu_op_ok(op) ||
+        !emu_op_need_tiling(op, layout == 1 || layout == 4 || (is_950 && layout >= 1 && layout <= 4),
+                            "layout %lld does not exist on %s", (long long)layout, emu_op_chip(op)->name))
         return;
     static const char *const names[4] = {"queryRef", "keyRef", "cos", "sin"};
     int rank = layouts[layout].rank, n = layouts[layout].n;
@@ -49,21 +50,24 @@ static void check_pair(emu_op *op, const emu_view *const v[4], int64_t layout, e
     for (int i = 1; i < 4; i++)
         for (int j = 0; j + 1 < rank; j++) {
             int64_t want = j == n ? (i == 1 ? v[1]->dim[j] : 1) : v[0]->dim[j];
-            emu_op_need_tiling(op, v[i]->dim[j] == want, "dimension %d of %s is %lld, not %lld", j, names[i], (long long)v[i]->dim[j],
-                               (long long)want);
+            emu_op_need_tiling(op, v[i]->dim[j] == want, "dimension %d of %s is %lld, not %lld", j, names[i],
+                               (long long)v[i]->dim[j], (long long)want);
         }
     emu_op_need_tiling(op, v[1]->dim[rank - 1] == d && v[3]->dim[rank - 1] == rot, "the last dimensions differ");
     if (is_950)
-        emu_op_need_tiling(op, d <= 1024 && rot <= d && rot % (mode == EM_ROTARY_QUARTER ? 4 : 2) == 0, "a head of %lld, %lld turned",
-                           (long long)d, (long long)rot);
+        emu_op_need_tiling(op, d <= 1024 && rot <= d && rot % (mode == EM_ROTARY_QUARTER ? 4 : 2) == 0,
+                           "a head of %lld, %lld turned", (long long)d, (long long)rot);
     else
-        emu_op_need_tiling(op, (d == 64 || d == 128) && rot == d, "a head has 64 or 128 elements, all turned, not %lld, %lld turned",
-                           (long long)d, (long long)rot);
+        emu_op_need_tiling(op, (d == 64 || d == 128) && rot == d,
+                           "a head has 64 or 128 elements, all turned, not %lld, %lld turned", (long long)d,
+                           (long long)rot);
     int64_t row = (v[0]->dim[n] + v[1]->dim[n]) * d;
-    emu_op_need_tiling(op, row <= ROW_LIMIT, "a row of %lld elements exceeds the vector core's buffer (%d)", (long long)row, ROW_LIMIT);
+    emu_op_need_tiling(op, row <= ROW_LIMIT, "a row of %lld elements exceeds the vector core's buffer (%d)",
+                       (long long)row, ROW_LIMIT);
 }
 
-static aclnnStatus pair(const char *name, aclTensor *const qk[2], const aclTensor *const table[2], int64_t layout, const char *mode, WS) {
+static aclnnStatus pair(const char *name, aclTensor *const qk[2], const aclTensor *const table[2], int64_t layout,
+                        const char *mode, WS) {
     emu_op op;
     emu_op_begin(&op, name, workspaceSize, executor);
     const emu_view *v[4] = {emu_op_inout(&op, "queryRef", qk[0]), NULL, NULL, NULL};
@@ -73,20 +77,21 @@ static aclnnStatus pair(const char *name, aclTensor *const qk[2], const aclTenso
     rotary_attrs attrs;
     parse_mode(&op, mode, &attrs.mode);
     check_pair(&op, v, layout, attrs.mode);
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_pair, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 64 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_pair, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 16 * MIB});
 }
 
 aclnnStatus aclnnApplyRotaryPosEmbV2GetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos,
                                                      const aclTensor *sin, int64_t layout, char *rotaryMode, WS) {
-    return pair("aclnnApplyRotaryPosEmbV2", (aclTensor *[2]){queryRef, keyRef}, (const aclTensor *[2]){cos, sin}, layout, rotaryMode,
-                workspaceSize, executor);
+    return pair("aclnnApplyRotaryPosEmbV2", (aclTensor *[2]){queryRef, keyRef}, (const aclTensor *[2]){cos, sin},
+                layout, rotaryMode, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnApplyRotaryPosEmbV2)
 
-aclnnStatus aclnnApplyRotaryPosEmbGetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos, const aclTensor *sin,
-                                                   int64_t layout, WS) {
-    return pair("aclnnApplyRotaryPosEmb", (aclTensor *[2]){queryRef, keyRef}, (const aclTensor *[2]){cos, sin}, layout, "half",
-                workspaceSize, executor);
+aclnnStatus aclnnApplyRotaryPosEmbGetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos,
+                                                   const aclTensor *sin, int64_t layout, WS) {
+    return pair("aclnnApplyRotaryPosEmb", (aclTensor *[2]){queryRef, keyRef}, (const aclTensor *[2]){cos, sin}, layout,
+                "half", workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnApplyRotaryPosEmb)
 
@@ -102,23 +107,25 @@ static void check_one(emu_op *op, const emu_view *x, const emu_view *c, int64_t 
     if (!emu_op_ok(op)) return;
     int rank = x->rank;
     int64_t d = x->dim[rank - 1], most = emu_op_chip(op)->family == EMU_950 ? 1024 : 895;
-    emu_op_need(op, d % 2 == 0 && d <= most, "a head of %lld elements: even and at most %lld", (long long)d, (long long)most);
-    emu_op_need(op, c->dim[rank - 1] == d, "cos has %lld elements a head, x %lld", (long long)c->dim[rank - 1], (long long)d);
+    emu_op_need(op, d % 2 == 0 && d <= most, "a head of %lld elements: even and at most %lld", (long long)d,
+                (long long)most);
+    emu_op_need(op, c->dim[rank - 1] == d, "cos has %lld elements a head, x %lld", (long long)c->dim[rank - 1],
+                (long long)d);
     for (int i = 0; i + 1 < rank; i++)
-        emu_op_need(op, c->dim[i] == x->dim[i] || c->dim[i] == 1, "dimension %d of cos is %lld, of x %lld", i, (long long)c->dim[i],
-                    (long long)x->dim[i]);
+        emu_op_need(op, c->dim[i] == x->dim[i] || c->dim[i] == 1, "dimension %d of cos is %lld, of x %lld", i,
+                    (long long)c->dim[i], (long long)x->dim[i]);
     if (!emu_op_ok(op) || rank != 4) return;
     // the layout shows in where cos has the rows: BNSD when dimension 2 is full and 1 is not
     bool bnsd = c->dim[2] == x->dim[2] && c->dim[1] == 1 && x->dim[1] != 1 && x->dim[2] != 1;
     int64_t b = x->dim[0], n = bnsd ? x->dim[1] : x->dim[2], s = bnsd ? x->dim[2] : x->dim[1];
     emu_op_need(op, n < 1000, "%lld heads: under 1000", (long long)n);
     if (bnsd && mode == 0 && d / 2 * emu_dtype_bits(x->dtype) / 8 % 32 == 0)
-        emu_op_need_tiling(op, b * n <= 8 * s, "BNSD in half mode needs B * N <= 8 * S: %lld * %lld, %lld rows", (long long)b,
-                           (long long)n, (long long)s);
+        emu_op_need_tiling(op, b * n <= 8 * s, "BNSD in half mode needs B * N <= 8 * S: %lld * %lld, %lld rows",
+                           (long long)b, (long long)n, (long long)s);
 }
 
-aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, int64_t mode,
-                                                         aclTensor *out, WS) {
+aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin,
+                                                         int64_t mode, aclTensor *out, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnRotaryPositionEmbedding", workspaceSize, executor);
     const emu_view *xv = emu_op_in(&op, "x", x), *cv = emu_op_in(&op, "cos", cos), *sv = emu_op_in(&op, "sin", sin),
@@ -130,13 +137,16 @@ aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, con
     emu_op_same_dtype(&op, "out", ov, "x", xv);
     emu_op_same_shape(&op, "out", ov, "x", xv);
     emu_op_same_shape(&op, "sin", sv, "cos", cv);
+    emu_op_contiguous(&op, "out", ov); // as ggml's authors found; x may have strides
     if (emu_op_ok(&op)) {
         emu_op_rank(&op, "cos", cv, xv->rank, xv->rank);
         int64_t most = emu_op_on(&op, EMU_ON(EMU_950)) ? 3 : emu_op_on(&op, EMU_ON(EMU_310P)) ? 0 : 1;
-        emu_op_need(&op, mode >= 0 && mode <= most, "mode %lld does not exist on %s", (long long)mode, emu_op_chip(&op)->name);
+        emu_op_need(&op, mode >= 0 && mode <= most, "mode %lld does not exist on %s", (long long)mode,
+                    emu_op_chip(&op)->name);
     }
     check_one(&op, xv, cv, mode);
     rotary_attrs attrs = {.mode = (enum em_rotary)mode};
-    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_one, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 64 * 1024});
+    return emu_op_finish(
+        &op, &(emu_op_plan){.kernel = run_one, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 64 * 1024});
 }
 EMU_PHASE_2(aclnnRotaryPositionEmbedding)

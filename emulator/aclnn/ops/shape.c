@@ -18,7 +18,8 @@ typedef struct {
 } shape_attrs;
 
 static aclnnStatus done(emu_op *op, emu_kernel *kernel, const shape_attrs *t) {
-    return emu_op_finish(op, &(emu_op_plan){.kernel = kernel, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
+    return emu_op_finish(op,
+                         &(emu_op_plan){.kernel = kernel, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
 }
 
 static void begin(emu_op *op, const char *name, const aclTensor *self, const aclTensor *out, const emu_view *v[2], WS) {
@@ -47,12 +48,14 @@ aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArra
     shape_attrs t = {0};
     begin(&op, "aclnnPermute", self, out, v, workspaceSize, executor);
     t.list = emu_op_ints(&op, "dims", dims, &t.n);
-    if (emu_op_ok(&op) && emu_op_need(&op, t.n == v[0]->rank, "dims has %d entries, self has rank %d", t.n, v[0]->rank)) {
+    if (emu_op_ok(&op) &&
+        emu_op_need(&op, t.n == v[0]->rank, "dims has %d entries, self has rank %d", t.n, v[0]->rank)) {
         int64_t want[EMU_MAX_RANK];
         unsigned seen = 0;
         for (int i = 0; i < t.n; i++) {
             int64_t d = t.list[i] < 0 ? t.list[i] + t.n : t.list[i];
-            if (!emu_op_need(&op, d >= 0 && d < t.n && !(seen >> d & 1), "dims[%d] is %lld", i, (long long)t.list[i])) break;
+            if (!emu_op_need(&op, d >= 0 && d < t.n && !(seen >> d & 1), "dims[%d] is %lld", i, (long long)t.list[i]))
+                break;
             seen |= 1u << d, want[i] = v[0]->dim[d];
         }
         if (emu_op_ok(&op)) emu_op_shape(&op, "out", v[1], t.n, want);
@@ -70,7 +73,8 @@ static aclError run_slice(const emu_run *run) {
     return op_done(run, em_copy(&x, &out));
 }
 
-aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor *out, WS) {
+aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step,
+                                       aclTensor *out, WS) {
     emu_op op;
     const emu_view *v[2];
     begin(&op, "aclnnSlice", self, out, v, workspaceSize, executor);
@@ -123,10 +127,12 @@ aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, 
         if (!emu_op_need(&op, x[i].rank == o->rank, "tensor %d has rank %d, out %d", i, x[i].rank, o->rank)) break;
         sum += x[i].dim[t.dim];
         for (int d = 0; d < o->rank; d++)
-            emu_op_need(&op, d == t.dim || x[i].dim[d] == o->dim[d], "dimension %d of tensor %d is %lld, of out %lld", d, i, (long long)x[i].dim[d],
-                        (long long)o->dim[d]);
+            emu_op_need(&op, d == t.dim || x[i].dim[d] == o->dim[d], "dimension %d of tensor %d is %lld, of out %lld",
+                        d, i, (long long)x[i].dim[d], (long long)o->dim[d]);
     }
-    if (emu_op_ok(&op)) emu_op_need(&op, sum == o->dim[t.dim], "the tensors have %lld together, out has %lld", (long long)sum, (long long)o->dim[t.dim]);
+    if (emu_op_ok(&op))
+        emu_op_need(&op, sum == o->dim[t.dim], "the tensors have %lld together, out has %lld", (long long)sum,
+                    (long long)o->dim[t.dim]);
     return done(&op, run_cat, &t);
 }
 EMU_PHASE_2(aclnnCat)
@@ -160,9 +166,11 @@ aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray
     shape_attrs t = {0};
     begin(&op, "aclnnRepeat", self, out, v, workspaceSize, executor);
     t.list = emu_op_ints(&op, "repeats", repeats, &t.n);
-    if (emu_op_ok(&op) && emu_op_need(&op, t.n >= v[0]->rank && t.n <= EMU_MAX_RANK, "repeats has %d entries, self rank %d", t.n, v[0]->rank)) {
+    if (emu_op_ok(&op) && emu_op_need(&op, t.n >= v[0]->rank && t.n <= EMU_MAX_RANK,
+                                      "repeats has %d entries, self rank %d", t.n, v[0]->rank)) {
         int64_t want[EMU_MAX_RANK];
-        for (int i = 0; i < t.n; i++) want[i] = t.list[i] * (i < t.n - v[0]->rank ? 1 : v[0]->dim[i - (t.n - v[0]->rank)]);
+        for (int i = 0; i < t.n; i++)
+            want[i] = t.list[i] * (i < t.n - v[0]->rank ? 1 : v[0]->dim[i - (t.n - v[0]->rank)]);
         emu_op_shape(&op, "out", v[1], t.n, want);
     }
     return done(&op, run_repeat, &t);
@@ -176,8 +184,8 @@ static bool of_interleave(const shape_attrs *t, const struct em_view *x, int64_t
 }
 static aclError run_interleave(const emu_run *run) { return copy_by(run, of_interleave); }
 
-aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t dim, int64_t outputSize,
-                                                            aclTensor *out, WS) {
+aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t dim,
+                                                            int64_t outputSize, aclTensor *out, WS) {
     emu_op op;
     const emu_view *v[2];
     begin(&op, "aclnnRepeatInterleaveIntWithDim", self, out, v, workspaceSize, executor);
@@ -187,7 +195,8 @@ aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *sel
         int64_t want[EMU_MAX_RANK];
         memcpy(want, v[0]->dim, sizeof want);
         want[t.dim] *= repeats;
-        emu_op_need(&op, repeats > 0 && outputSize == want[t.dim], "outputSize is %lld, not %lld", (long long)outputSize, (long long)want[t.dim]);
+        emu_op_need(&op, repeats > 0 && outputSize == want[t.dim], "outputSize is %lld, not %lld",
+                    (long long)outputSize, (long long)want[t.dim]);
         emu_op_shape(&op, "out", v[1], v[0]->rank, want);
     }
     return done(&op, run_interleave, &t);
@@ -203,7 +212,8 @@ static bool of_roll(const shape_attrs *t, const struct em_view *x, int64_t *at) 
 }
 static aclError run_roll(const emu_run *run) { return copy_by(run, of_roll); }
 
-aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shifts, const aclIntArray *dims, aclTensor *out, WS) {
+aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shifts, const aclIntArray *dims,
+                                      aclTensor *out, WS) {
     emu_op op;
     const emu_view *v[2];
     shape_attrs t = {0};
@@ -212,12 +222,14 @@ aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shi
     emu_op_same_shape(&op, "out", v[1], "x", v[0]);
     emu_op_need(&op, t.n == t.n_dims, "%d shifts for %d dims", t.n, t.n_dims);
     for (int i = 0; emu_op_ok(&op) && i < t.n; i++)
-        emu_op_need(&op, t.dims[i] >= -v[0]->rank && t.dims[i] < v[0]->rank, "dims[%d] is %lld", i, (long long)t.dims[i]);
+        emu_op_need(&op, t.dims[i] >= -v[0]->rank && t.dims[i] < v[0]->rank, "dims[%d] is %lld", i,
+                    (long long)t.dims[i]);
     return done(&op, run_roll, &t);
 }
 EMU_PHASE_2(aclnnRoll)
 
-static bool of_pad(const shape_attrs *t, const struct em_view *x, int64_t *at) { // pairs (before, after), last dimension first
+static bool of_pad(const shape_attrs *t, const struct em_view *x,
+                   int64_t *at) { // pairs (before, after), last dimension first
     for (int i = 0; i < t->n / 2; i++) {
         int d = x->rank - 1 - i;
         at[d] -= t->list[2 * i];
@@ -235,21 +247,24 @@ static aclError run_pad(const emu_run *run) { return copy_by(run, of_pad); }
 static aclError run_mirror(const emu_run *run) { return copy_by(run, of_mirror); }
 
 static void check_pad(emu_op *op, const emu_view *const v[2], const shape_attrs *t, bool mirror) {
-    if (!emu_op_ok(op) || !emu_op_need(op, t->n % 2 == 0 && t->n / 2 <= v[0]->rank && (!mirror || t->n == 2), "a padding of %d numbers for rank %d", t->n,
-                                       v[0]->rank))
+    if (!emu_op_ok(op) || !emu_op_need(op, t->n % 2 == 0 && t->n / 2 <= v[0]->rank && (!mirror || t->n == 2),
+                                       "a padding of %d numbers for rank %d", t->n, v[0]->rank))
         return;
     int64_t want[EMU_MAX_RANK];
     memcpy(want, v[0]->dim, sizeof want);
     for (int i = 0; i < t->n / 2; i++) {
         int d = v[0]->rank - 1 - i;
         want[d] += t->list[2 * i] + t->list[2 * i + 1];
-        emu_op_need(op, !mirror || (t->list[0] >= 0 && t->list[1] >= 0 && t->list[0] < v[0]->dim[d] && t->list[1] < v[0]->dim[d]),
+        emu_op_need(op,
+                    !mirror ||
+                        (t->list[0] >= 0 && t->list[1] >= 0 && t->list[0] < v[0]->dim[d] && t->list[1] < v[0]->dim[d]),
                     "a reflection is shorter than the dimension");
     }
     emu_op_shape(op, "out", v[1], v[0]->rank, want);
 }
 
-aclnnStatus aclnnConstantPadNdGetWorkspaceSize(const aclTensor *self, const aclIntArray *pad, const aclScalar *value, aclTensor *out, WS) {
+aclnnStatus aclnnConstantPadNdGetWorkspaceSize(const aclTensor *self, const aclIntArray *pad, const aclScalar *value,
+                                               aclTensor *out, WS) {
     emu_op op;
     const emu_view *v[2];
     shape_attrs t = {0};
@@ -260,7 +275,8 @@ aclnnStatus aclnnConstantPadNdGetWorkspaceSize(const aclTensor *self, const aclI
 }
 EMU_PHASE_2(aclnnConstantPadNd)
 
-aclnnStatus aclnnReflectionPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, WS) {
+aclnnStatus aclnnReflectionPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out,
+                                                 WS) {
     emu_op op;
     const emu_view *v[2];
     shape_attrs t = {0};
@@ -287,7 +303,8 @@ static aclError run_nearest(const emu_run *run) {
     return ACL_SUCCESS;
 }
 
-aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, WS) {
+aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out,
+                                                   WS) {
     emu_op op;
     const emu_view *v[2];
     shape_attrs t = {0};
@@ -308,7 +325,8 @@ static aclError run_triangle(const emu_run *run) {
     return op_done(run, em_triangle(&x, t->start, t->upper, &out));
 }
 
-static aclnnStatus triangle(const char *name, const aclTensor *self, int64_t diagonal, const aclTensor *out, bool upper, WS) {
+static aclnnStatus triangle(const char *name, const aclTensor *self, int64_t diagonal, const aclTensor *out, bool upper,
+                            WS) {
     emu_op op;
     const emu_view *v[2];
     begin(&op, name, self, out, v, workspaceSize, executor);
@@ -359,14 +377,16 @@ static aclError run_arange(const emu_run *run) {
     struct em_view out = op_view(run, 0);
     return op_done(run, em_arange(&out, t->value, t->by));
 }
-aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out, WS) {
+aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step,
+                                        aclTensor *out, WS) {
     emu_op op;
     emu_op_begin(&op, "aclnnArange", workspaceSize, executor);
     const emu_view *o = emu_op_out(&op, "out", out);
     emu_op_dtype(&op, "out", o, EMU_FLOATS | EMU_DT(INT32) | EMU_DT(INT64));
     shape_attrs t = {.value = emu_op_scalar(&op, "start", start), .by = emu_op_scalar(&op, "step", step)};
     double last = emu_op_scalar(&op, "end", end);
-    if (emu_op_ok(&op) && emu_op_need(&op, t.by != 0 && (last - t.value) / t.by >= 0, "from %g to %g by %g", t.value, last, t.by)) {
+    if (emu_op_ok(&op) &&
+        emu_op_need(&op, t.by != 0 && (last - t.value) / t.by >= 0, "from %g to %g by %g", t.value, last, t.by)) {
         int64_t n = (int64_t)ceil((last - t.value) / t.by);
         emu_op_need(&op, o->numel == n, "out has %lld elements, the range %lld", (long long)o->numel, (long long)n);
     }
@@ -399,7 +419,9 @@ static void check_reduce(emu_op *op, shape_attrs *t, const emu_view *const v[2],
     int n = 0;
     for (int i = 0; i < t->n; i++) {
         int64_t d = t->list[i] < 0 ? t->list[i] + v[0]->rank : t->list[i];
-        if (!emu_op_need(op, d >= 0 && d < v[0]->rank && !(t->reduced >> d & 1), "dim[%d] is %lld", i, (long long)t->list[i])) return;
+        if (!emu_op_need(op, d >= 0 && d < v[0]->rank && !(t->reduced >> d & 1), "dim[%d] is %lld", i,
+                         (long long)t->list[i]))
+            return;
         t->reduced |= 1u << d;
     }
     if (!t->n) t->reduced = 0xff;
@@ -410,8 +432,8 @@ static void check_reduce(emu_op *op, shape_attrs *t, const emu_view *const v[2],
     emu_op_shape(op, "out", v[1], n, want);
 }
 
-static aclnnStatus reduce(const char *name, enum em_reduce kind, const aclTensor *self, const aclIntArray *dims, bool kept, int dtype,
-                          const aclScalar *p, const aclTensor *out, WS) {
+static aclnnStatus reduce(const char *name, enum em_reduce kind, const aclTensor *self, const aclIntArray *dims,
+                          bool kept, int dtype, const aclScalar *p, const aclTensor *out, WS) {
     emu_op op;
     emu_op_begin(&op, name, workspaceSize, executor);
     const emu_view *v[2] = {emu_op_in(&op, "self", self), NULL};
@@ -421,18 +443,22 @@ static aclnnStatus reduce(const char *name, enum em_reduce kind, const aclTensor
     emu_op_dtype(&op, "self", v[0], NUMBERS);
     emu_op_dtype(&op, "out", v[1], NUMBERS);
     if (emu_op_ok(&op) && dtype >= 0)
-        emu_op_need(&op, (int)v[1]->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(v[1]->dtype), emu_dtype_name((aclDataType)dtype));
+        emu_op_need(&op, (int)v[1]->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(v[1]->dtype),
+                    emu_dtype_name((aclDataType)dtype));
     if (dtype < 0) emu_op_same_dtype(&op, "out", v[1], "self", v[0]);
     emu_op_sign(&op, kept);
     check_reduce(&op, &t, v, kept);
     return done(&op, run_reduce, &t);
 }
 
-aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, WS) {
-    return reduce("aclnnReduceSum", EM_REDUCE_SUM, self, dims, keepDims, (int)dtype, NULL, out, workspaceSize, executor);
+aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims,
+                                           aclDataType dtype, aclTensor *out, WS) {
+    return reduce("aclnnReduceSum", EM_REDUCE_SUM, self, dims, keepDims, (int)dtype, NULL, out, workspaceSize,
+                  executor);
 }
 EMU_PHASE_2(aclnnReduceSum)
-aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, WS) {
+aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype,
+                                      aclTensor *out, WS) {
     return reduce("aclnnMean", EM_REDUCE_MEAN, self, dim, keepDim, (int)dtype, NULL, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnMean)
@@ -440,7 +466,8 @@ aclnnStatus aclnnAmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *
     return reduce("aclnnAmax", EM_REDUCE_MAX, self, dim, keepDim, -1, NULL, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnAmax)
-aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim, bool keepdim, aclTensor *out, WS) {
+aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim,
+                                      bool keepdim, aclTensor *out, WS) {
     return reduce("aclnnNorm", EM_REDUCE_NORM, self, dim, keepdim, -1, pScalar, out, workspaceSize, executor);
 }
 EMU_PHASE_2(aclnnNorm)
@@ -457,7 +484,9 @@ aclnnStatus aclnnCumsumGetWorkspaceSize(const aclTensor *self, int64_t dim, aclD
     emu_op_dtype(&op, "self", x, NUMBERS);
     emu_op_same_shape(&op, "out", o, "self", x);
     emu_op_rank(&op, "self", x, 1, 8);
-    if (emu_op_ok(&op)) emu_op_need(&op, o->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(o->dtype), emu_dtype_name(dtype));
+    if (emu_op_ok(&op))
+        emu_op_need(&op, o->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(o->dtype),
+                    emu_dtype_name(dtype));
     return done(&op, run_cumsum, &(shape_attrs){.dim = op_dim(&op, dim, x)});
 }
 EMU_PHASE_2(aclnnCumsum)

@@ -16,7 +16,8 @@ static aclError run_unary(const emu_run *run) {
 }
 
 static aclnnStatus finish(emu_op *op, const unary_attrs *t) {
-    return emu_op_finish(op, &(emu_op_plan){.kernel = run_unary, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
+    return emu_op_finish(
+        op, &(emu_op_plan){.kernel = run_unary, .attrs = t, .attrs_size = sizeof *t, .workspace = 16 * 1024});
 }
 
 static void begin(emu_op *op, const char *name, uint64_t dtypes, const aclTensor *self, const aclTensor *out, WS) {
@@ -26,7 +27,9 @@ static void begin(emu_op *op, const char *name, uint64_t dtypes, const aclTensor
     emu_op_dtype(op, "out", y, dtypes);
     emu_op_same_shape(op, "out", y, "self", x);
     op_no_nz(op, "self", x);
-    if (emu_op_ok(op)) emu_op_need(op, em_is_float((int)y->dtype) || !em_is_float((int)x->dtype), "out is a whole number, self is not");
+    if (emu_op_ok(op))
+        emu_op_need(op, em_is_float((int)y->dtype) || !em_is_float((int)x->dtype),
+                    "out is a whole number, self is not");
 }
 
 static void begin_in_place(emu_op *op, const char *name, uint64_t dtypes, const aclTensor *self, WS) {
@@ -36,7 +39,8 @@ static void begin_in_place(emu_op *op, const char *name, uint64_t dtypes, const 
     op_no_nz(op, "selfRef", x);
 }
 
-static aclnnStatus simple(const char *name, enum em_unary kind, uint64_t dtypes, const aclTensor *self, const aclTensor *out, WS) {
+static aclnnStatus simple(const char *name, enum em_unary kind, uint64_t dtypes, const aclTensor *self,
+                          const aclTensor *out, WS) {
     emu_op op;
     begin(&op, name, dtypes, self, out, workspaceSize, executor);
     return finish(&op, &(unary_attrs){.kind = kind, .out = 1});
@@ -47,20 +51,20 @@ static aclnnStatus simple_in_place(const char *name, enum em_unary kind, uint64_
     return finish(&op, &(unary_attrs){.kind = kind});
 }
 
-#define UNARY(name, kind, dtypes)                                                                                      \
-    aclnnStatus name##GetWorkspaceSize(const aclTensor *self, aclTensor *out, WS) {                                     \
-        return simple(#name, kind, dtypes, self, out, workspaceSize, executor);                                         \
-    }                                                                                                                  \
+#define UNARY(name, kind, dtypes) \
+    aclnnStatus name##GetWorkspaceSize(const aclTensor *self, aclTensor *out, WS) { \
+        return simple(#name, kind, dtypes, self, out, workspaceSize, executor); \
+    } \
     EMU_PHASE_2(name)
-#define UNARY_CONST(name, kind, dtypes)                                                                                \
-    aclnnStatus name##GetWorkspaceSize(const aclTensor *self, const aclTensor *out, WS) {                               \
-        return simple(#name, kind, dtypes, self, out, workspaceSize, executor);                                         \
-    }                                                                                                                  \
+#define UNARY_CONST(name, kind, dtypes) \
+    aclnnStatus name##GetWorkspaceSize(const aclTensor *self, const aclTensor *out, WS) { \
+        return simple(#name, kind, dtypes, self, out, workspaceSize, executor); \
+    } \
     EMU_PHASE_2(name)
-#define IN_PLACE(name, kind, dtypes)                                                                                   \
-    aclnnStatus name##GetWorkspaceSize(aclTensor *self, WS) {                                                           \
-        return simple_in_place(#name, kind, dtypes, self, workspaceSize, executor);                                     \
-    }                                                                                                                  \
+#define IN_PLACE(name, kind, dtypes) \
+    aclnnStatus name##GetWorkspaceSize(aclTensor *self, WS) { \
+        return simple_in_place(#name, kind, dtypes, self, workspaceSize, executor); \
+    } \
     EMU_PHASE_2(name)
 
 UNARY(aclnnAbs, EM_ABS, EMU_FLOATS | EMU_INTS)
@@ -102,8 +106,8 @@ aclnnStatus aclnnLeakyReluGetWorkspaceSize(const aclTensor *self, const aclScala
 }
 EMU_PHASE_2(aclnnLeakyRelu)
 
-aclnnStatus aclnnEluGetWorkspaceSize(const aclTensor *self, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale,
-                                     aclTensor *out, WS) {
+aclnnStatus aclnnEluGetWorkspaceSize(const aclTensor *self, const aclScalar *alpha, const aclScalar *scale,
+                                     const aclScalar *inputScale, aclTensor *out, WS) {
     emu_op op;
     begin(&op, "aclnnElu", EMU_FLOATS, self, out, workspaceSize, executor);
     unary_attrs t = {.kind = EM_ELU, .out = 1};
@@ -114,7 +118,8 @@ aclnnStatus aclnnEluGetWorkspaceSize(const aclTensor *self, const aclScalar *alp
 }
 EMU_PHASE_2(aclnnElu)
 
-aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, WS) {
+aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold,
+                                          aclTensor *out, WS) {
     emu_op op;
     begin(&op, "aclnnSoftplus", EMU_FLOATS, self, out, workspaceSize, executor);
     unary_attrs t = {.kind = EM_SOFTPLUS, .out = 1};
@@ -127,12 +132,13 @@ EMU_PHASE_2(aclnnSoftplus)
 aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, WS) {
     emu_op op;
     begin(&op, "aclnnSwish", EMU_FLOATS, self, out, workspaceSize, executor);
-    return finish(&op, &(unary_attrs){EM_SWISH, 1, {betaOptional ? emu_op_scalar(&op, "beta", betaOptional) : 1, 0, 0}});
+    return finish(&op,
+                  &(unary_attrs){EM_SWISH, 1, {betaOptional ? emu_op_scalar(&op, "beta", betaOptional) : 1, 0, 0}});
 }
 EMU_PHASE_2(aclnnSwish)
 
-aclnnStatus aclnnClampGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor *out,
-                                       WS) {
+aclnnStatus aclnnClampGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin,
+                                       const aclScalar *clipValueMax, aclTensor *out, WS) {
     emu_op op;
     begin(&op, "aclnnClamp", EMU_FLOATS | EMU_INTS, self, out, workspaceSize, executor);
     unary_attrs t = {EM_CLAMP, 1, {-__builtin_inf(), __builtin_inf(), 0}};
@@ -146,18 +152,21 @@ EMU_PHASE_2(aclnnClamp)
 aclnnStatus aclnnClampMinGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, aclTensor *out, WS) {
     emu_op op;
     begin(&op, "aclnnClampMin", EMU_FLOATS | EMU_INTS, self, out, workspaceSize, executor);
-    return finish(&op, &(unary_attrs){EM_CLAMP, 1, {emu_op_scalar(&op, "clipValueMin", clipValueMin), __builtin_inf(), 0}});
+    return finish(&op,
+                  &(unary_attrs){EM_CLAMP, 1, {emu_op_scalar(&op, "clipValueMin", clipValueMin), __builtin_inf(), 0}});
 }
 EMU_PHASE_2(aclnnClampMin)
 
 aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *clipValueMax, WS) {
     emu_op op;
     begin_in_place(&op, "aclnnInplaceClampMax", EMU_FLOATS | EMU_INTS, selfRef, workspaceSize, executor);
-    return finish(&op, &(unary_attrs){EM_CLAMP, 0, {-__builtin_inf(), emu_op_scalar(&op, "clipValueMax", clipValueMax), 0}});
+    return finish(&op,
+                  &(unary_attrs){EM_CLAMP, 0, {-__builtin_inf(), emu_op_scalar(&op, "clipValueMax", clipValueMax), 0}});
 }
 EMU_PHASE_2(aclnnInplaceClampMax)
 
-aclnnStatus aclnnInplaceThresholdGetWorkspaceSize(aclTensor *selfRef, const aclScalar *threshold, const aclScalar *value, WS) {
+aclnnStatus aclnnInplaceThresholdGetWorkspaceSize(aclTensor *selfRef, const aclScalar *threshold,
+                                                  const aclScalar *value, WS) {
     emu_op op;
     begin_in_place(&op, "aclnnInplaceThreshold", EMU_FLOATS | EMU_INTS, selfRef, workspaceSize, executor);
     unary_attrs t = {.kind = EM_THRESHOLD};
@@ -175,7 +184,9 @@ aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, const aclDataType d
     const emu_view *x = emu_op_in(&op, "self", self), *y = emu_op_out(&op, "out", out);
     emu_op_dtype(&op, "self", x, ANY);
     emu_op_dtype(&op, "out", y, ANY);
-    if (emu_op_ok(&op)) emu_op_need(&op, y->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(y->dtype), emu_dtype_name(dtype));
+    if (emu_op_ok(&op))
+        emu_op_need(&op, y->dtype == dtype, "out is %s, dtype says %s", emu_dtype_name(y->dtype),
+                    emu_dtype_name(dtype));
     emu_op_same_shape(&op, "out", y, "self", x);
     op_no_nz(&op, "self", x);
     return finish(&op, &(unary_attrs){.kind = EM_COPY, .out = 1});

@@ -68,6 +68,9 @@ ACLNN_OP(aclnnMm, const aclTensor *self, const aclTensor *mat2, aclTensor *out, 
 ACLNN_OP(aclnnMv, const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType);
 ACLNN_OP(aclnnNpuFormatCast, const aclTensor *src, aclTensor *dst);
 ACLNN_OP(aclnnTransMatmulWeight, aclTensor *mmWeightRef);
+ACLNN_OP(aclnnWeightQuantBatchMatmulV2, const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale,
+         const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor
+         *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y);
 
 // ---- Norms, activations with a gate ----
 ACLNN_OP(aclnnAddRmsNorm, const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, double epsilon, const
@@ -208,12 +211,18 @@ ACLNN_OP(aclnnAmax, const aclTensor *self, const aclIntArray *dim, bool keepDim,
 ACLNN_OP(aclnnArange, const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out);
 ACLNN_OP(aclnnArgMax, const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out);
 ACLNN_OP(aclnnArgsort, const aclTensor *self, int64_t dim, bool descending, aclTensor *out);
+ACLNN_OP(aclnnAvgPool2d, const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *strides, const
+         aclIntArray *paddings, bool ceilMode, bool countIncludePad, int64_t divisorOverride, int8_t cubeMathType,
+         aclTensor *out);
 ACLNN_OP(aclnnCast, const aclTensor *self, aclDataType dtype, aclTensor *out);
 ACLNN_OP(aclnnCat, const aclTensorList *tensors, int64_t dim, aclTensor *out);
 ACLNN_OP(aclnnClamp, const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor
          *out);
 ACLNN_OP(aclnnClampMin, const aclTensor *self, const aclScalar *clipValueMin, aclTensor *out);
 ACLNN_OP(aclnnConstantPadNd, const aclTensor *self, const aclIntArray *pad, const aclScalar *value, aclTensor *out);
+ACLNN_OP(aclnnConvolution, const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclIntArray
+         *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray
+         *outputPadding, int64_t groups, aclTensor *output, int8_t cubeMathType);
 ACLNN_OP(aclnnCos, const aclTensor *input, aclTensor *out);
 ACLNN_OP(aclnnCumsum, const aclTensor *self, int64_t dim, aclDataType dtype, aclTensor *out);
 ACLNN_OP(aclnnDiv, const aclTensor *self, const aclTensor *other, aclTensor *out);
@@ -229,6 +238,8 @@ ACLNN_OP(aclnnGeluV2, const aclTensor *x, int64_t approximate, aclTensor *y);
 ACLNN_OP(aclnnGtScalar, const aclTensor *self, const aclScalar *other, aclTensor *out);
 ACLNN_OP(aclnnHardsigmoid, const aclTensor *self, aclTensor *out);
 ACLNN_OP(aclnnHardswish, const aclTensor *self, const aclTensor *out);
+ACLNN_OP(aclnnIm2col, const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *dilation, const
+         aclIntArray *padding, const aclIntArray *stride, const aclTensor *out);
 ACLNN_OP(aclnnIndexCopy, aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, aclTensor
          *outRef);
 ACLNN_OP(aclnnIndexPutImpl, aclTensor *selfRef, const aclTensorList *indices, const aclTensor *values, bool accumulate,
@@ -260,6 +271,8 @@ ACLNN_OP(aclnnInplaceZero, aclTensor *selfRef);
 ACLNN_OP(aclnnLeakyRelu, const aclTensor *self, const aclScalar *negativeSlope, aclTensor *out);
 ACLNN_OP(aclnnLog, const aclTensor *self, aclTensor *out);
 ACLNN_OP(aclnnMaxDim, const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices);
+ACLNN_OP(aclnnMaxPool, const aclTensor *self, const aclIntArray *kernelShape, const aclIntArray *strides, int64_t
+         autoPad, const aclIntArray *pads, const aclIntArray *dilations, int64_t ceilMode, aclTensor *out);
 ACLNN_OP(aclnnMean, const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out);
 ACLNN_OP(aclnnMul, const aclTensor *self, const aclTensor *other, aclTensor *out);
 ACLNN_OP(aclnnMuls, const aclTensor *self, const aclScalar *other, aclTensor *out);
@@ -282,6 +295,8 @@ ACLNN_OP(aclnnSign, const aclTensor *self, aclTensor *result);
 ACLNN_OP(aclnnSilu, const aclTensor *self, aclTensor *out);
 ACLNN_OP(aclnnSin, const aclTensor *self, aclTensor *out);
 ACLNN_OP(aclnnSlice, const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor *out);
+ACLNN_OP(aclnnSoftmaxCrossEntropyWithLogits, const aclTensor *features, const aclTensor *labels, aclTensor *loss,
+         aclTensor *backprop);
 ACLNN_OP(aclnnSoftplus, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out);
 ACLNN_OP(aclnnSort, const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor
          *indicesOut);
@@ -292,6 +307,8 @@ ACLNN_OP(aclnnSwish, const aclTensor *self, const aclScalar *betaOptional, aclTe
 ACLNN_OP(aclnnTanh, const aclTensor *self, aclTensor *out);
 ACLNN_OP(aclnnTopk, const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut,
          aclTensor *indicesOut);
+ACLNN_OP(aclnnTriangularSolve, const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool
+         unitriangular, aclTensor *xOut, aclTensor *mOut);
 ACLNN_OP(aclnnTril, const aclTensor *self, int64_t diagonal, aclTensor *out);
 ACLNN_OP(aclnnTriu, const aclTensor *self, int64_t diagonal, aclTensor *out);
 ACLNN_OP(aclnnUpsampleNearest2d, const aclTensor *self, const aclIntArray *outputSize, aclTensor *out);
