@@ -126,8 +126,8 @@ typedef struct tally_speculation { // all zero: defaults
 typedef struct tally_engine_options { // all zero: defaults
     int threads;                      // 0: one per physical core
     const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
-    const char *device; // "cpu", "ascend:0", "emu:910B3,cann=8.5" (docs/ascend.md); NULL: cpu
-    const char *type; // "f16", "bf16": weights are converted to it when they are loaded (NPUs only); NULL: as in the file
+    const char *device;               // "cpu", "ascend:0", "emu:910B3,cann=8.5" (docs/ascend.md); NULL: cpu
+    const char *type;                 // "f16", "bf16": what an NPU converts weights to at load; NULL: as in the file
     int context; // positions of the longest sequence; 0: the model's maximum, or less if memory is short
     int64_t
         cache_positions; // positions of all sequences together; 0: `sequences` x `context`, or less if memory is short
