@@ -123,6 +123,85 @@ static void test_device_lost(void **state) {
     fixture_close(&f);
 }
 
+// ---- numbers that are not finite ---------------------------------------------------------------------------------------------
+
+static void set_embedding(const tally_model *m, int32_t token, uint16_t value) {
+    const checkpoint_tensor *t = checkpoint_find(m->ck, str_from("model.embed_tokens.weight"));
+    assert_non_null(t);
+    memcpy((unsigned char *)(uintptr_t)t->data + (size_t)token * 256 * 2, &value, 2);
+}
+
+// A draft that is not finite, behind rows that are: they keep their logits.
+static void check_draft(tally_engine *e, const fixture *f, int32_t poisoned) {
+    enum { ROWS = 7, AT = 5 };
+    int32_t token[ROWS], pos[ROWS], seq[ROWS] = {0}, out[ROWS];
+    const int32_t block[2] = {0, 1}, *table = block;
+    for (int i = 0; i < ROWS; i++) token[i] = i == AT ? poisoned : f->ids[i], pos[i] = out[i] = i;
+    step_inputs in = {.n_rows = ROWS,
+                      .n_out = ROWS,
+                      .n_seqs = 1,
+                      .token = token,
+                      .pos = pos,
+                      .seq = seq,
+                      .block_table = &table,
+                      .out_row = out};
+    step_result r;
+    error err;
+    backend *device = e->plan.device;
+    if (device->vt->run(device, &in, &r, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < ROWS; i++) assert_int_equal(r.fault[i] == STEP_OK, i < AT);
+    assert_memory_equal(r.logits, f->reference, AT * VOCAB * sizeof(float));
+}
+
+// A token whose embedding is infinite, at position 4 of one sequence beside another: one ends with an error that names operation and
+// position, the other notices nothing, nor does what comes later into the same blocks.
+static void test_non_finite(void **state) {
+    (void)state;
+    fixture f = fixture_open(false);
+    tally_error err;
+    tally_model *m;
+    assert_int_equal(tally_model_open(&m, f.path, &err), 0);
+    assert_int_equal(checkpoint_load_tensors(m->ck, false, NULL), STATUS_OK);
+    const int32_t poisoned = 299;
+    set_embedding(m, poisoned, 0x7f80);
+    tally_engine_options o = options("emu:910B3,tile=16");
+    o.no_mmap = true, o.cache_positions = 256, o.no_prefix_reuse = true;
+    tally_engine *e;
+    if (tally_engine_open(&e, m, &o, &err)) fail_msg("%s", err.text);
+    int32_t bad[N_IDS];
+    memcpy(bad, f.ids, sizeof bad);
+    bad[4] = poisoned;
+    sequence s[2];
+    part_result r[2];
+    error why;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sequence_init(&s[i], e, &why), STATUS_OK);
+        assert_int_equal(sequence_append(e, &s[i], i ? f.ids : bad, 7, &why), STATUS_OK);
+        assert_true(block_table_reserve(&s[i].cache, 7));
+    }
+    const step_part parts[2] = {{.seq = &s[0], .n_rows = 7, .last_logits = true},
+                                {.seq = &s[1], .n_rows = 7, .last_logits = true}};
+    assert_int_equal(engine_run_parts(e, parts, 2, r, &why), STATUS_OK);
+    assert_int_equal(r[0].fault.code, STATUS_NON_FINITE);
+    if (!strstr(r[0].fault.text, "token_embd at position 4 ")) fail_msg("%s", r[0].fault.text);
+    assert_int_equal(r[1].fault.code, STATUS_OK);
+    assert_memory_equal(r[1].logits, f.reference + 6 * VOCAB, VOCAB * sizeof(float));
+    sequence_deinit(&s[0]);
+    sequence_deinit(&s[1]);
+    check_draft(e, &f, poisoned);
+    float *logits = malloc(N_IDS * VOCAB * sizeof *logits);
+    assert_non_null(logits);
+    for (int i = 0; i < 5; i++) { // through every block
+        if (eval(e, &f, logits, &err)) fail_msg("%s", err.text);
+        assert_memory_equal(logits, f.reference, N_IDS * VOCAB * sizeof *logits);
+    }
+    free(logits);
+    tally_engine_close(e);
+    tally_model_close(m);
+    emulated_next(&f.emu);
+    fixture_close(&f);
+}
+
 static void expect_error(const fixture *f, const char *device, const tally_engine_options *base, const char *want) {
     tally_engine_options o = *base;
     tally_engine *e;
@@ -157,7 +236,8 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocations), cmocka_unit_test(test_phase_1),     cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_operators),   cmocka_unit_test(test_device_lost), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_operators),   cmocka_unit_test(test_device_lost), cmocka_unit_test(test_non_finite),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

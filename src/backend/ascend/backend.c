@@ -156,6 +156,7 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     TRY(ascend_device_alloc(d, b->n_norms * rows * 4 + 32, "norms", &s->rstd, err));
     if (!n.entries) return STATUS_OK;
     TRY(ascend_device_alloc(d, tile * n.sorted * 2, "rows by expert", &s->experts, err));
+    TRY(ascend_device_alloc(d, tile * n.entries * 4, "experts of rows", &s->expert_ids, err));
     TRY(ascend_device_alloc(d, rows * n.entries * 4, "places of rows", &s->expert_row, err));
     TRY(ascend_device_alloc(d, rows / tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
     TRY(ascend_device_alloc(d, rows / tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
@@ -189,8 +190,12 @@ static status alloc_host(ascend_backend *b, error *err) {
     b->host_rstd = host;
     b->logits = malloc(logits * sizeof *b->logits + 1);
     b->fault = malloc(rows * sizeof *b->fault);
+    b->fault_op = malloc(rows * sizeof *b->fault_op);
+    b->banned = calloc(rows, sizeof *b->banned);
+    b->banned_by = malloc(rows * sizeof *b->banned_by);
     b->fault_label = malloc(rows * sizeof *b->fault_label);
-    return b->logits && b->fault && b->fault_label ? STATUS_OK : error_no_memory(err, logits * sizeof *b->logits);
+    bool faults = b->fault && b->fault_op && b->banned && b->banned_by && b->fault_label;
+    return b->logits && faults ? STATUS_OK : error_no_memory(err, logits * sizeof *b->logits);
 }
 
 status ascend_run_list(ascend_backend *b, error *err) {
@@ -279,6 +284,9 @@ static void ascend_destroy(backend *base) {
     free(b->norm_slot);
     free(b->logits);
     free(b->fault);
+    free(b->fault_op);
+    free(b->banned);
+    free(b->banned_by);
     free(b->fault_label);
     free(b);
 }
@@ -292,57 +300,30 @@ static status copy_async(ascend_backend *b, void *dst, const void *src, size_t n
 }
 
 // Everything goes into the stream, then it is waited for once.
-static status run_step(ascend_backend *b, error *err) {
+status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     const ascend_rows *r = &b->rows;
+    ascend_rows_fill(b, in);
     size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
     const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
-    TRY(ascend_device_enter(&b->device, err));
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
     TRY(ascend_graph_run(b, err));
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
     TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * 2, ACL_MEMCPY_DEVICE_TO_HOST, err));
-    return ascend_device_sync(&b->device, err);
+    TRY(ascend_device_sync(&b->device, err));
+    dtype_get(b->type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
+    return STATUS_OK;
 }
 
-// The operation that made what `reader` found not to be finite. Sums are traced to their newest summand: the rest was checked before.
-static const op *culprit(const op_list *g, const op *reader) {
-    const tensor *t = &reader->in[reader->code == OP_ADD_RMS_NORM];
-    for (const op *o = reader - 1; o >= g->ops; o--) {
-        for (int i = 0; i < o->n_out && o->code != OP_ROPE; i++) {
-            if (o->out[i].where != t->where || o->out[i].id != t->id) continue;
-            bool sum = o->code == OP_ADD || (o->code == OP_ADD_RMS_NORM && i == 1);
-            if (!sum) return o;
-            t = &o->in[1];
-            break;
-        }
+// Nothing of a step that failed may still run when the caller goes on, and what it wrote into the cache may be anything.
+static void after_failure(ascend_backend *b, const step_inputs *in) {
+    error again;
+    if (ascend_device_sync(&b->device, &again) &&
+        ascend_device_sync(&b->device, &again)) { // the first tells what failed
+        if (!b->broken.code) b->broken = again;
+        return;
     }
-    return reader;
-}
-
-// A row with an infinity has 1/rms 0, one with NaN has NaN.
-static bool find_faults(ascend_backend *b, const step_inputs *in) {
-    const op_list *g = b->list;
-    int64_t rows = (int64_t)b->rows.n_tiles * b->spec.tile;
-    bool any = false;
-    for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
-    for (int i = 0; i < g->n_ops; i++) {
-        for (int r = 0; b->norm_slot[i] >= 0 && r < in->n_rows; r++) {
-            float x = b->host_rstd[b->norm_slot[i] * rows + r];
-            if ((x > 0 && isfinite(x)) || b->fault[r] != STEP_OK) continue;
-            const op *o = culprit(g, &g->ops[i]);
-            b->fault[r] = (int16_t)o->layer, b->fault_label[r] = o->label;
-            any = true;
-        }
-    }
-    for (int i = 0; i < in->n_out; i++) {
-        int r = in->out_row[i];
-        bool finite = true;
-        for (int64_t j = 0; j < g->logits.dim[1] && finite; j++) finite = isfinite(b->logits[i * g->logits.dim[1] + j]);
-        if (finite || b->fault[r] != STEP_OK) continue;
-        b->fault[r] = STEP_FAULT_OUTSIDE, b->fault_label[r] = g->ops[g->n_ops - 1].label;
-        any = true;
-    }
-    return any;
+    for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_FAULT_OUTSIDE;
+    ascend_cache_clear_rows(b, in); // a failure makes the device a broken one
 }
 
 static status ascend_run(backend *base, const step_inputs *in, step_result *out, error *err) {
@@ -351,15 +332,14 @@ static status ascend_run(backend *base, const step_inputs *in, step_result *out,
     if (in->n_rows > b->limits.max_rows || in->n_out > b->limits.max_out)
         return error_set(err, STATUS_INTERNAL, "a step of %d rows (%d wanted) exceeds the plan of %d (%d)", in->n_rows,
                          in->n_out, b->limits.max_rows, b->limits.max_out);
-    ascend_rows_fill(b, in);
-    status s = run_step(b, err);
+    TRY(ascend_device_enter(&b->device, err));
+    memset(b->banned, 0, (size_t)in->n_rows * sizeof *b->banned);
+    status s = ascend_run_step(b, in, err);
+    if (!s) s = ascend_settle_faults(b, in, err);
     if (s) {
-        error again; // nothing of a step that failed may still run when the caller goes on
-        if (ascend_device_sync(&b->device, &again) && !b->broken.code) b->broken = again;
+        after_failure(b, in);
         return s;
     }
-    dtype_get(b->type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
-    if (find_faults(b, in)) ascend_cache_clear_rows(b, in);
     *out = (step_result){.logits = in->n_out ? b->logits : NULL, .fault = b->fault, .fault_label = b->fault_label};
     return STATUS_OK;
 }

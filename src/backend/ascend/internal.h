@@ -29,8 +29,9 @@ typedef struct ascend_rows {
     int n_rows, n_tiles, n_out, n_out_tiles;
     int token, pos, slot; // [n_tiles * tile] each
     int out_row;          // [n_out_tiles * tile]
-    int query;            // [attention tiles][64]: which row of its product tile; 0 where there is none
-    int pick;             // [n_tiles * tile]: where a row's result is among those of its product tile's attention tiles
+    int expert_row; // [n_tiles * tile]: the row of its product tile whose experts a row takes: its own; rows that pad take row 0's
+    int query; // [attention tiles][64]: which row of its product tile; 0 where there is none
+    int pick;  // [n_tiles * tile]: where a row's result is among those of its product tile's attention tiles
     int n_ints, cap_ints;
     int32_t *host;                    // pinned [cap_ints]
     ascend_attention_tile *attention; // [n_attention], those of one product tile together
@@ -47,6 +48,7 @@ typedef struct ascend_scratch { // device memory of the operators' compositions
     int64_t mask_columns;
     void *rope[3];        // [tile, heads, head_dim]
     void *router;         // [tile, dim] F32
+    void *expert_ids;     // [tile, used] I32
     void *experts;        // [tile * used, dim]
     void *expert_row;     // [tiles][tile * used] I32: where a (row, slot) went
     void *expert_count;   // [tiles][experts] I32
@@ -111,6 +113,10 @@ typedef struct ascend_backend {
     float *logits;
     int16_t *fault;
     const char **fault_label;
+    int *fault_op; // [rows] the operation that found the row not finite
+    bool *
+        banned; // [rows] rows whose numbers are not finite by themselves: their keys and values are kept from the cache
+    int *banned_by; // [rows] the operation that found it
     ascend_graphs graphs;
     error broken; // code STATUS_OK, or the first failure since which the device is not to be trusted
 } ascend_backend;
@@ -155,6 +161,11 @@ void ascend_block_poison(backend *base, int block, int first_pos);
 int64_t ascend_weight_bytes(const backend *base, const weight *w);
 status ascend_weight_upload(backend *base, const weight_set *weights, int id, error *err);
 aclDataType ascend_weight_type(const ascend_backend *b, const weight *w); // on the device
+
+// ---- rows that are not finite (faults.c) -------------------------------------------------------------------------------------
+
+status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err);
+status ascend_settle_faults(ascend_backend *b, const step_inputs *in, error *err); // after a step has run
 
 // ---- running the list --------------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,13 @@ static int64_t n_experts(const ascend_backend *b, const op *o) { return ascend_w
 
 static status gate(ascend_backend *b, const op *o, int t, error *err) {
     ascend_call *c = &b->call;
+    int tile = b->spec.tile;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), ids = ascend_rows_view(b, &o->out[0], t),
-                p = ascend_rows_view(b, &o->out[1], t);
+                p = ascend_rows_view(b, &o->out[1], t), own = VIEW(b->scratch.expert_ids, ACL_INT32, tile, ids.dim[1]),
+                row = ascend_input_view(b, b->rows.expert_row + t * tile, tile);
     ASCEND_CALL(c, aclnnMoeGatingTopKSoftmaxV2, ascend_tensor(c, &x), NULL, o->args.router.n_used,
-                o->args.router.normalize, false, ascend_tensor(c, &p), ascend_tensor(c, &ids), NULL);
-    return STATUS_OK;
+                o->args.router.normalize, false, ascend_tensor(c, &p), ascend_tensor(c, &own), NULL);
+    return ascend_select(c, &own, &row, &ids, err); // rows that pad read no expert of their own
 }
 
 status ascend_router_topk(ascend_backend *b, const op *o, int *skip, error *err) {

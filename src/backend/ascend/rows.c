@@ -12,7 +12,7 @@ static int most_ints(const ascend_backend *b) {
     int rows = ascend_pad(b->limits.max_rows, b->spec.tile), out = ascend_pad(b->limits.max_out, b->spec.tile);
     int blocks = (b->limits.max_context + KV_BLOCK - 1) / KV_BLOCK;
     int each = ATTENTION_ROWS + PATH_BLOCKS * KV_BLOCK + ascend_pad(blocks, 8); // of an attention tile
-    return 4 * rows + out + b->limits.max_rows * each + 64;
+    return 5 * rows + out + b->limits.max_rows * each + 64;
 }
 
 status ascend_rows_alloc(ascend_backend *b, error *err) {
@@ -61,6 +61,9 @@ static bool in_place(const step_inputs *in, int r) {
 static int32_t place(const step_inputs *in, int r, int slot) {
     return in->block_table[in->seq[r]][slot / KV_BLOCK] * KV_BLOCK + slot % KV_BLOCK;
 }
+
+// Rows of one product tile have different ones.
+static int32_t padding_slot(const ascend_backend *b, int row) { return b->limits.n_blocks * KV_BLOCK + row % KV_BLOCK; }
 
 // ---- attention tiles -----------------------------------------------------------------------------------------------------------
 
@@ -126,13 +129,15 @@ void ascend_rows_fill(ascend_backend *b, const step_inputs *in) {
     r->pos = take(r, rows);
     r->slot = take(r, rows);
     r->pick = take(r, rows);
+    r->expert_row = take(r, rows);
     r->out_row = take(r, r->n_out_tiles * tile);
     for (int i = 0; i < in->n_rows; i++) {
         r->host[r->token + i] = in->token[i];
         r->host[r->pos + i] = in->pos[i];
-        r->host[r->slot + i] = place(in, i, slot_of(in, i));
+        r->host[r->expert_row + i] = i % tile;
+        r->host[r->slot + i] = b->banned[i] ? padding_slot(b, i) : place(in, i, slot_of(in, i));
     }
-    for (int i = in->n_rows; i < rows; i++) r->host[r->slot + i] = b->limits.n_blocks * KV_BLOCK + i % KV_BLOCK;
+    for (int i = in->n_rows; i < rows; i++) r->host[r->slot + i] = padding_slot(b, i);
     for (int i = 0; i < in->n_out; i++) r->host[r->out_row + i] = in->out_row[i];
     for (int t = 0; t < r->n_tiles; t++) {
         r->first_attention[t] = r->n_attention;
