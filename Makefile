@@ -23,7 +23,7 @@ VERSION := $(shell cat VERSION)
 include mk/config.mk
 include mk/isa.mk
 
-LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/cost/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
+LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/ascend/*.c src/backend/cost/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))

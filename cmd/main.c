@@ -64,6 +64,9 @@ static const command commands[] = {
      "alone\n"
      "is enough: MODEL may be a folder with nothing else, or the file. docs/devices holds descriptions of devices.",
      cmd_plan},
+    {"devices", CMD_DEVICES, "[options]", "Lists what this machine can compute on",
+     "The processor with its kernel levels, and Ascend NPUs; where there is none, the libraries that were looked for.",
+     cmd_devices},
 };
 #define EXIT_CODES \
     "Results go to standard output, all else to standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 " \

@@ -9,12 +9,11 @@ EMU := $(BUILD)/emulator
 EMU_VERSIONS := 8.1 8.5 9.1
 EMU_SRC := $(sort $(wildcard emulator/core/*.c emulator/aclnn/*.c emulator/aclnn/*/*.c))
 EMU_OBJ := $(call obj,$(EMU_SRC)) $(EMU)/operators.o
-EMU_BASE := $(call obj,src/base/pool.c src/base/status.c src/base/fpenv.c)
+EMU_BASE := $(call obj,src/base/pool.c src/base/status.c src/base/fpenv.c src/base/clock.c)
 EMU_TABLES := $(wildcard emulator/abi/*.txt)
 EMU_LIBS := ascendcl nnopbase opapi opapi_math opapi_nn opapi_cv opapi_transformer
 EMU_THIN := $(foreach v,$(EMU_VERSIONS),$(patsubst %,$(EMU)/$(v)/.stamp,$(v)))
 
-CPPFLAGS += -Iemulator/include
 $(BUILD)/obj/emulator/%.o: CFLAGS += -fvisibility=default
 # Its arithmetic is plain loops that the compiler is to make fast; products and sums stay apart (-ffp-contract=off).
 $(BUILD)/obj/emulator/aclnn/math/%.o: CFLAGS += $(if $(filter release,$(CONFIG)),-O3)
@@ -62,3 +61,6 @@ $(EMU_TESTS): $(BUILD)/tests/emulator/%: $(BUILD)/obj/tests/emulator/%.o $(EMU_T
 	  -ltally_emu -Wl,-rpath,$(CURDIR)/$(EMU)/9.1:$(CURDIR)/$(EMU) $(LIBS) $(TEST_LIBS)
 
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(EMU_SRC) $(wildcard tests/emulator/*.c))
+
+# Tests of the backend load the emulator themselves, as the program does.
+$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ascend/test_*.c)): | $(EMU_THIN)

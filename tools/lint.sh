@@ -46,12 +46,13 @@ allowed_for() {
     src/text/*) echo base file text ;;
     src/op/*) echo base tensor op ;;
     src/backend/cpu/*) echo base tensor op backend/cpu ;;
+    src/backend/ascend/*) echo base tensor op backend/ascend cann ;;
     src/backend/cost/*) echo base tensor op backend/cost ;;
     src/comm/*) echo base tensor op comm ;;
     src/model/*) echo base tensor file op comm model ;;
     src/cache/*) echo base tensor op cache ;;
     src/spec/*) echo base tensor op model cache spec ;;
-    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu backend/cost tally.h ;;
+    src/engine/backends.c) echo base tensor file text op comm model cache spec engine backend/cpu backend/cost backend/ascend tally.h ;;
     src/engine/*) echo base tensor file text op comm model cache spec engine tally.h ;;
     emulator/include/*) echo cann ;;
     emulator/*) echo base cann emulator ;; # independent of the backends it checks
