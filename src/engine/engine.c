@@ -91,7 +91,8 @@ static status create_device(engine_plan *p, const tally_engine_options *o, error
     if (!o->device || strcmp(o->device, "cpu") == 0) {
         if (o->type)
             return error_set(err, STATUS_BAD_ARGUMENT,
-                             "--dtype %s: on the processor weights stay as they are in the file; leave it out", o->type);
+                             "--dtype %s: on the processor weights stay as they are in the file; leave it out",
+                             o->type);
         TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
         if (o->no_repack) backends_cpu_keep_rows(p->device);
         return STATUS_OK;
