@@ -109,8 +109,9 @@ static void near(const char *name, const char *what, double found, double expect
 
 // Every list of parts sums to the step.
 static void check_sums(const char *name, const json_t *step) {
-    static const char *const fields[] = {"launches",    "flops",    "bytes",     "weight_bytes", "activation_bytes",
-                                         "cache_bytes", "memory_s", "compute_s", "launch_s",     "time_s"};
+    static const char *const fields[] = {"launches",    "flops",      "bytes",     "weight_bytes", "activation_bytes",
+                                         "cache_bytes", "memory_s",   "compute_s", "launch_s",     "time_s",
+                                         "collectives", "link_bytes", "link_s"};
     static const char *const lists[] = {"ops", "groups", "layers", "kinds"};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
         const json_t *list = json_object_get(step, lists[l]);
