@@ -62,7 +62,8 @@ static const command commands[] = {
     {"plan", CMD_PLAN, "MODEL --device DEVICE [options]", "Counts what a step costs on a described device",
      "Lists the operations of a prefill and of a decode step with arithmetic, bytes, launches and time. config.json "
      "alone\n"
-     "is enough: MODEL may be a folder with nothing else, or the file. docs/devices holds descriptions of devices.",
+     "is enough: MODEL may be a folder with nothing else, or the file. Ascend NPUs have names, docs/devices holds\n"
+     "descriptions of other devices.",
      cmd_plan},
     {"devices", CMD_DEVICES, "[options]", "Lists what this machine can compute on",
      "The processor with its kernel levels, and Ascend NPUs; where there is none, the libraries that were looked for.",

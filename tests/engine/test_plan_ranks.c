@@ -230,6 +230,9 @@ static void test_others(void **state) {
     check_model(&qwen3_30b, (const int[]){8}, 1, 64); // sums of many rows go to owners
     check_model(&qwen2_7b, (const int[]){1, 2, 4}, 3, 1);
     check_model(&qwen2_05b, (const int[]){1, 2}, 2, 3); // a tied head is rows of the whole table
+    known odd = qwen2_7b;
+    odd.vocab++;
+    check_model(&odd, (const int[]){4}, 1, 1); // rank 0 has the row more
 }
 
 static void check_exchange(const known *k, int tp, double want) {
