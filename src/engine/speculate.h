@@ -12,7 +12,9 @@ typedef struct speculation {
     tally_spec_mode mode;            // never TALLY_SPEC_DEFAULT
     drafter *drafter[DRAFTER_KINDS]; // owned; NULL: none, or one that failed
     draft draft;                     // what the step being built verifies; n = 0: nothing
-    double draft_seconds;            // what proposing took for this step
+    double draft_seconds;            // what proposing took for this step, and reading for it
+    int model_start;                 // where the draft model is to begin reading the history
+    bool asked_model;                // for this step
     int tokens_before;               // tokens known before this step
     draft_policy policy;
     tally_spec_counts counts;

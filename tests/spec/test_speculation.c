@@ -231,10 +231,10 @@ static void test_sessions(void **state) {
 // ---- auto ----------------------------------------------------------------------------------------------------------------
 
 // A step of a clock of the test's own: what it costs is said, not measured.
-static double row_cost;
+static double row_cost, step_us = 200;
 
 static status run_priced(backend *b, const step_inputs *in, step_result *out, error *err) {
-    uint64_t until = clock_now_ns() + (uint64_t)(200000 * (1 + row_cost * (in->n_rows - 1)));
+    uint64_t until = clock_now_ns() + (uint64_t)(1000 * step_us * (1 + row_cost * (in->n_rows - 1)));
     status s = sound_vt->run(b, in, out, err);
     while (clock_now_ns() < until) {}
     return s;
@@ -276,6 +276,41 @@ static void test_auto(void **state) {
         if (i == 2) assert_true(c.drafted < 75);
         spec_pair_close(&p);
     }
+}
+
+// A draft model that is right beside matches that never are gets the drafts, as soon as it has won what reading the prompt takes; one that
+// cannot be paid in a short answer reads nothing.
+static void test_auto_draft_model(void **state) {
+    (void)state;
+    const char *path = model_of(DTYPE_F32, false);
+    test_engine d = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 512});
+    tally_engine_options o = {.threads = 1, .context = 512, .draft = d.engine};
+    spec_pair p = spec_pair_open(path, &o);
+    backend *b = p.spec.engine->plan.device;
+    backend_vtable priced = *b->vt;
+    for (int i = 0; i < N_PROMPT; i++) ids[i] = (int32_t)(hash_mix((uint64_t)i + 3) % VOCAB);
+    sound_vt = b->vt;
+    priced.run = run_priced;
+    b->vt = &priced;
+    row_cost = 0.02, step_us = 3000;
+    p.spec.engine->model_seconds = 0.0003; // the first guess is by bytes, and they are equally many
+    int64_t before = 0;
+    for (int i = 0; i < 2; i++) {
+        tally_request r = request(i ? 200 : 16);
+        if (i) p.spec.engine->reading_seconds = 1e-6; // of a random model a part says nothing of the whole
+        spec_run run = {.propose = spec_wrong, .mode = TALLY_SPEC_AUTO, .no_cache_check = true};
+        spec_must_equal(&p, &run, &r);
+        tally_stats stats;
+        tally_engine_stats(d.engine, &stats);
+        print_message("# %d tokens: %d of %d drafts accepted, %d steps, the draft model computed %d rows\n",
+                      r.max_tokens, run.counts.accepted, run.counts.drafted, run.cycles, (int)(stats.rows - before));
+        assert_true(i ? run.counts.accepted > 60 && stats.rows > 0 : stats.rows == 0);
+        before = stats.rows;
+    }
+    b->vt = sound_vt;
+    step_us = 200;
+    spec_pair_close(&p);
+    test_engine_close(&d);
 }
 
 // ---- a history that lies -------------------------------------------------------------------------------------------------
@@ -387,7 +422,7 @@ int main(void) {
         cmocka_unit_test(test_shadow),         cmocka_unit_test(test_shadow_finds),
         cmocka_unit_test(test_sessions),       cmocka_unit_test(test_polluted_history),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_auto),           cmocka_unit_test(test_auto_draft_model),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
