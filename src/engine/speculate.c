@@ -81,6 +81,28 @@ static void init_times(tally_engine *e) {
     step_times_init(&e->times, ratio, one > 0 ? STEP_TIMES_MAX : 0);
 }
 
+// ---- memory --------------------------------------------------------------------------------------------------------------
+
+static lookup_options lookup_of(const tally_speculation *s, tally_spec_mode mode, int context) {
+    return (lookup_options){s->lookup_min, s->lookup_max, context, mode == TALLY_SPEC_TREE};
+}
+
+static lookup_corpus_options corpus_options(const tally_speculation *s) {
+    return (lookup_corpus_options){(int)s->corpus, s->lookup_min, s->lookup_max};
+}
+
+int64_t speculation_bytes(const tally_engine_options *o, int context, int n_vocab) {
+    tally_speculation s = o->speculation;
+    if (decide(&s, NULL) || s.mode == TALLY_SPEC_OFF || context < 1) return 0;
+    int64_t bytes = 0, n = o->sequences > 1 ? o->sequences : 1;
+    lookup_options lookup = lookup_of(&s, s.mode, context);
+    lookup_corpus_options corpus = corpus_options(&s);
+    if (s.mode != TALLY_SPEC_DRAFT) bytes += n * (int64_t)draft_lookup_bytes(&lookup);
+    if (s.corpus > 0) bytes += (int64_t)lookup_corpus_bytes(&corpus);
+    if (s.shadow > 0) bytes += (int64_t)n_vocab * (int64_t)sizeof(float);
+    return bytes;
+}
+
 // ---- the engine's part ---------------------------------------------------------------------------------------------------
 
 status speculation_open(tally_engine *e, const tally_engine_options *o, error *err) {
@@ -100,7 +122,7 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
     if (!e->policy_request || !e->policy_owner || !e->policy_n)
         return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
     if (e->speculation.corpus > 0) {
-        lookup_corpus_options c = {(int)e->speculation.corpus, e->speculation.lookup_min, e->speculation.lookup_max};
+        lookup_corpus_options c = corpus_options(&e->speculation);
         TRY(lookup_corpus_create(&e->corpus, &c, err));
     }
     if (e->speculation.shadow == 0) return STATUS_OK;
@@ -133,7 +155,7 @@ static status make_drafters(struct tally_generation *g, error *err) {
     }
     if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
     if (s->mode == TALLY_SPEC_DRAFT) return STATUS_OK;
-    lookup_options o = {e->speculation.lookup_min, e->speculation.lookup_max, e->context, s->mode == TALLY_SPEC_TREE};
+    lookup_options o = lookup_of(&e->speculation, s->mode, e->context);
     return draft_lookup_create(&s->drafter[DRAFTER_LOOKUP], &o, e->corpus, err);
 }
 

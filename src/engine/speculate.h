@@ -25,6 +25,8 @@ typedef struct speculation {
 // The engine's part, from its options; closing what was opened half is fine.
 status speculation_open(tally_engine *e, const tally_engine_options *o, error *err);
 void speculation_close(tally_engine *e);
+// What speculation will allocate with these options, for as many requests at once as they expect; a draft engine has a plan of its own.
+int64_t speculation_bytes(const tally_engine_options *o, int context, int n_vocab);
 
 // A generation's drafters. On failure it must still be deinitialised.
 status speculation_init(struct tally_generation *g, tally_spec_mode mode, error *err);
