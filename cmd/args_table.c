@@ -101,6 +101,8 @@ const option_row option_table[] = {
      "md (default): a Markdown table; json: one JSON array"},
     FLAG("Bench", "--machine", machine, CMD_BENCH,
          "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level"),
+    TEXT("Bench", "--measured", "FILE", measured, CMD_BENCH,
+         "limits that `tally bench --machine -o json` printed here, instead of measuring them again"),
     FLAG("Bench", "--trace", trace, CMD_BENCH,
          "show what the operations of each row take, read and compute, in one repetition more"),
     FLAG("Bench", "--per-op", per_op, CMD_BENCH, "with --trace: a row for every weight instead of every kind"),

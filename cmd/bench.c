@@ -329,9 +329,8 @@ static int time_depth(bench_state *s, int threads, int parallel, int depth) {
 
 static int time_threads(bench_state *s, int threads) {
     tally_machine machine;
-    tally_error err;
-    if (tally_measure_machine(threads, s->o->cpu_level ? s->o->cpu_level : "best", &machine, &err) != TALLY_OK)
-        return fail_with(&err);
+    int rc = bench_limits(s->o, threads, &machine);
+    if (rc) return rc;
     const tally_level_speed *peak = &machine.levels[0];
     s->ceiling = (bench_ceiling){.read_bytes_per_s = machine.read_bytes_per_s,
                                  .f32 = 2 * peak->f32,
@@ -339,7 +338,7 @@ static int time_threads(bench_state *s, int threads) {
                                  .q8 = 2 * peak->q8,
                                  .loop_s = machine.loop_s};
     snprintf(s->ceiling.level, sizeof s->ceiling.level, "%s", peak->level);
-    int rc = open_for(s, threads, s->max_parallel, false);
+    rc = open_for(s, threads, s->max_parallel, false);
     if (!rc) {
         tally_memory memory;
         tally_engine_memory(s->engine, &memory);

@@ -68,6 +68,8 @@ struct json_t *bench_trace_json(const bench_row *r);
 
 void bench_report_print(const bench_report *r, bool json); // to standard output
 int bench_machine(const options *o);                       // `tally bench --machine`
+// What the machine does at best with so many threads at the level that engines take: measured now, or read from --measured. 0 or an exit code.
+int bench_limits(const options *o, int threads, tally_machine *out);
 const char *bench_sample_text(void);
 // The least probability of acceptance for which m - 1 drafts pay when T(m) = ratio T(1): 0 .. 1, NAN when none does.
 double bench_break_even(int m, double ratio);

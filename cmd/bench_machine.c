@@ -1,5 +1,6 @@
 // tally bench --machine: the limits beside which speeds are read.
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cpuinfo.h"
@@ -56,5 +57,56 @@ int bench_machine(const options *o) {
         putchar('\n');
     }
     json_decref(list);
+    return rc;
+}
+
+// ---- limits measured before ------------------------------------------------------------------------------------------------
+
+static double limit(const json_t *o, const char *name) { return json_number_value(json_object_get(o, name)); }
+
+static bool is_text(const json_t *o, const char *name, const char *text) {
+    const char *found = json_string_value(json_object_get(o, name));
+    return found && strcmp(found, text) == 0;
+}
+
+static bool find_limits(const json_t *list, const char *level, tally_machine *m) {
+    char cpu[128];
+    size_t i, k;
+    const json_t *row, *l;
+    json_array_foreach(list, i, row) {
+        if (!is_text(row, "cpu_info", cpu_model_name(cpu, sizeof cpu))) continue;
+        if (json_integer_value(json_object_get(row, "n_threads")) != m->threads) continue;
+        m->read_bytes_per_s = limit(row, "read_bytes_per_s");
+        m->loop_s = limit(row, "loop_s");
+        json_array_foreach(json_object_get(row, "levels"), k, l) {
+            if (!is_text(l, "level", level)) continue;
+            m->n_levels = 1;
+            m->levels[0] = (tally_level_speed){level, limit(l, "f32_mul_add_per_s"), limit(l, "bf16_mul_add_per_s"),
+                                               limit(l, "q8_mul_add_per_s")};
+            return m->read_bytes_per_s > 0 && m->levels[0].f32 > 0 && m->levels[0].bf16 > 0 && m->levels[0].q8 > 0;
+        }
+    }
+    return false;
+}
+
+int bench_limits(const options *o, int threads, tally_machine *out) {
+    tally_error err;
+    if (!o->measured) {
+        const char *level = o->cpu_level ? o->cpu_level : "best";
+        return tally_measure_machine(threads, level, out, &err) == TALLY_OK ? 0 : fail_with(&err);
+    }
+    const char *level = o->cpu_level ? o->cpu_level : cpu_level_name(cpu_level_best());
+    char *text;
+    size_t len;
+    int rc = read_file(o->measured, &text, &len);
+    if (rc) return rc;
+    *out = (tally_machine){.threads = threads ? threads : cpu_physical_cores()};
+    json_t *list = json_loadb(text, len, 0, NULL);
+    if (!find_limits(list, level, out))
+        rc = fail("%s does not hold what this processor does with %d threads at level %s; write it with tally bench "
+                  "--machine -t %d -o json",
+                  o->measured, out->threads, level, out->threads);
+    json_decref(list);
+    free(text);
     return rc;
 }

@@ -50,11 +50,12 @@ static bool show_progress(void *user, uint64_t done, uint64_t total) {
 }
 
 void print_memory(FILE *out, const tally_memory *m, int context) {
-    int64_t left = m->available - m->weights - m->cache - m->workspace;
+    int64_t left = m->available - m->weights - m->cache - m->workspace - m->drafting;
     fprintf(out, "memory             MB\n");
     fprintf(out, "  weights   %9.1f\n", (double)m->weights / 1e6);
     fprintf(out, "  cache     %9.1f  (%d positions)\n", (double)m->cache / 1e6, context);
     fprintf(out, "  workspace %9.1f\n", (double)m->workspace / 1e6);
+    if (m->drafting) fprintf(out, "  drafting  %9.1f\n", (double)m->drafting / 1e6);
     fprintf(out, "  free      %9.1f  (of %.1f before loading)\n", (double)left / 1e6, (double)m->available / 1e6);
 }
 

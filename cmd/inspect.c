@@ -100,6 +100,7 @@ static void print_table(json_t *root) {
         .weights = json_integer_value(json_object_get(m, "weights")),
         .cache = json_integer_value(json_object_get(m, "cache")),
         .workspace = json_integer_value(json_object_get(m, "workspace")),
+        .drafting = json_integer_value(json_object_get(m, "drafting")),
         .available = json_integer_value(json_object_get(m, "available")),
     };
     print_memory(stdout, &memory, (int)json_integer_value(json_object_get(m, "context")));

@@ -134,8 +134,8 @@ typedef struct tally_engine_options { // all zero: defaults
     int sequences;       // sequences expected at once; 0: 1
     int step_rows;       // rows computed in one step at most, all sequences together; 0: 512
     int chunk_rows;      // rows of one prompt in one step at most, so that a long one delays others less; 0: step_rows
-    int logit_rows;      // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32, or
-                         // `sequences`
+    int logit_rows;      // rows of one step whose logits can be asked for (tally_session_eval's chunk); 0: 32, or 3 x
+                         // `sequences` (1 x, or less than 3, if drafts are off or memory is short)
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
     bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;         // read files into memory instead of mapping them
@@ -159,7 +159,9 @@ TALLY_API int tally_engine_context(const tally_engine *engine); // positions, as
 TALLY_API int64_t tally_engine_step_bytes(const tally_engine *engine, int rows, int past);
 // Memory by purpose, in bytes; also what tally_inspect tells before loading.
 typedef struct tally_memory {
-    int64_t weights, cache, workspace, available; // available: what the machine had before loading
+    int64_t weights, cache, workspace;
+    int64_t drafting;  // what drafters of `sequences` requests look up, the corpus, and what a shadow check compares
+    int64_t available; // what the machine had before loading
 } tally_memory;
 TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out);
 

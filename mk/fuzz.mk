@@ -32,7 +32,11 @@ fuzz-merge: fuzz
 	    tests/fuzz/corpus/$$t $(FUZZ_BUILD)/corpus/$$t || exit 1; \
 	done
 
+comma := ,
 ifeq ($(CONFIG),fuzz)
+# No input reaches another branch of arithmetic by being told of its comparisons, which take half of a model's time.
+$(BUILD)/obj/src/backend/% $(BUILD)/obj/src/engine/sampler.o $(BUILD)/obj/src/base/elementary.o: \
+  CFLAGS := $(subst fuzzer-no-link$(comma),,$(CFLAGS))
 # Instrumented kernels take minutes to compile and no input reaches their branches.
 $(BUILD)/obj/src/backend/cpu/x86/%.o $(BUILD)/obj/src/backend/cpu/arm/%.o: CFLAGS := $(filter-out -fsanitize=% -fno-sanitize%,$(CFLAGS))
 # Readers of files need no kernels, which take long to compile; what runs a model needs everything.
@@ -52,5 +56,12 @@ $(BUILD)/tests/fuzz/test_replay: $(BUILD)/obj/tests/fuzz/test_replay.o $(FUZZ_SR
 endif
 
 # The n-th allocation fails: the linker puts the test's functions in the place of the allocator's, in this one program.
-comma := ,
 $(BUILD)/tests/fault/test_alloc_fail: LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))
+# The whole program in a test, whose engines get a fault of the test's.
+$(BUILD)/obj/tests/cmd/program.o: $(BUILD)/obj/cmd/main.o
+	@mkdir -p $(@D)
+	$(OBJCOPY) --redefine-sym main=tally_main $< $@
+$(BUILD)/tests/cmd/test_spec_exit: $(BUILD)/obj/tests/cmd/test_spec_exit.o $(BUILD)/obj/tests/cmd/program.o \
+  $(call obj,$(SUPPORT_SRC)) $(BUILD)/libcmd.a $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -Wl,--wrap=tally_engine_open -o $@ $^ $(CMD_LIBS) $(LIBS) $(TEST_LIBS)

@@ -62,7 +62,8 @@ typedef struct draft_model {
     tally_sampling sampling; // the request's, for the ids that both models have
     tally_logit_bias *bias;  // owned; what the sampling's biases are
     sampler_scratch scratch; // the draft engine's, cut to those ids
-    sequence seq;            // history, then the drafts of the last proposal
+    int start;               // the history's token that is the sequence's first
+    sequence seq;            // history from there on, then the drafts of the last proposal
     int n_history;           // tokens of the sequence that are history
 } draft_model;
 
@@ -78,9 +79,10 @@ static void cut_to(sequence *s, int length) {
     if (s->cache.length > length) block_table_truncate(&s->cache, length);
 }
 
-// Makes the sequence equal to the history, and leaves at least its last row to be computed.
+// Makes the sequence equal to the history from `start` on, and leaves at least its last row to be computed.
 static status follow_history(draft_model *m, const int32_t *token, int n, error *err) {
     sequence *s = &m->seq;
+    token += m->start, n -= m->start;
     int same = m->n_history < n ? m->n_history : n;
     while (same < n && same < s->n_tokens && s->token[same] == token[same]) same++;
     cut_to(s, same);
@@ -141,11 +143,30 @@ static int add_node(draft *d, int32_t token, int parent) {
     return d->n++;
 }
 
-// A history that has grown by a prompt: all but its last token.
-static status model_follow(drafter *base, const int32_t *token, int n, error *err) {
+// Whether the history from the start on is longer than the draft engine's context.
+static bool too_long(const draft_model *m, int n) { return n - m->start >= m->engine->context; }
+
+// Other requests' prefixes are known without reading.
+static drafter_window model_window(drafter *base, const int32_t *token, int n) {
+    draft_model *m = (draft_model *)base;
+    drafter_window w = {m->start, m->start, m->engine->context};
+    if (!too_long(m, n) && !follow_history(m, token, n, NULL)) w.known += m->seq.cache.length;
+    return w;
+}
+
+static void begin_at(draft_model *m, int start) {
+    if (m->start == start) return;
+    cut_to(&m->seq, 0);
+    m->n_history = 0;
+    m->start = start;
+}
+
+// All but the last token, if that is much.
+static status model_follow(drafter *base, const int32_t *token, int n, int start, error *err) {
     draft_model *m = (draft_model *)base;
     const float *logits;
-    if (n >= m->engine->context || n - m->seq.cache.length <= DRAFT_MAX + 1) return STATUS_OK;
+    begin_at(m, start);
+    if (too_long(m, n) || n - start - m->seq.cache.length <= DRAFT_MAX + 1) return STATUS_OK;
     TRY(follow_history(m, token, n - 1, err));
     return catch_up(m, &logits, err);
 }
@@ -154,7 +175,7 @@ static status model_propose(drafter *base, const int32_t *token, int n, int max_
     draft_model *m = (draft_model *)base;
     sequence *s = &m->seq;
     out->n = 0;
-    if (n >= m->engine->context) { // from here on the draft model cannot follow
+    if (too_long(m, n)) { // from here on the draft model cannot follow
         block_table_truncate(&s->cache, 0);
         return STATUS_OK;
     }
@@ -163,7 +184,8 @@ static status model_propose(drafter *base, const int32_t *token, int n, int max_
     TRY(catch_up(m, &logits, err));
     double all = 1; // probability that every draft on the first branch is right
     for (int at = -1;;) {
-        int32_t id = sampler_choose(&m->sampling, logits, m->o.history, (uint64_t)s->n_tokens, &m->scratch);
+        int32_t id =
+            sampler_choose(&m->sampling, logits, m->o.history, (uint64_t)(m->start + s->n_tokens), &m->scratch);
         double p = probability(m, logits, id);
         if (out->n == 0) out->kind = kind_of(p);
         int parent = at;
@@ -196,8 +218,11 @@ static status copy_bias(draft_model *m, error *err) {
 }
 
 status draft_model_create(drafter **out, tally_engine *e, const draft_model_options *o, error *err) {
-    static const drafter_vtable vtable = {
-        .name = "draft model", .destroy = model_destroy, .follow = model_follow, .propose = model_propose};
+    static const drafter_vtable vtable = {.name = "draft model",
+                                          .destroy = model_destroy,
+                                          .propose = model_propose,
+                                          .window = model_window,
+                                          .follow = model_follow};
     *out = NULL;
     draft_model *m = calloc(1, sizeof *m);
     if (!m) return error_no_memory(err, sizeof *m);

@@ -4,7 +4,8 @@
 // Drafts are drawn as the target would draw them: the target's sampling parameters and the same random number for the position, so that two
 // models of one mind draw the same token. Penalties see the committed tokens, not this proposal's own drafts.
 // draft.kind is DRAFT_MODEL + 0..3 by the draft model's probability of the first token. What is drafted and then rejected is cut off the sequence;
-// what is accepted has been computed already. A tree has, beside a draft of probability below DRAFT_MODEL_UNSURE, the likeliest other token.
+// what is accepted has been computed already. It may be told to read the last part of a long history only (follow): that costs less, and drafts
+// are none the less valid. A tree has, beside a draft of probability below DRAFT_MODEL_UNSURE, the likeliest other token.
 #ifndef TALLY_ENGINE_DRAFT_MODEL_H
 #define TALLY_ENGINE_DRAFT_MODEL_H
 

@@ -12,6 +12,7 @@
 #include "op/plan.h"
 
 enum { DEFAULT_STEP_ROWS = 512, DEFAULT_LOGIT_ROWS = 32, MAX_STEP_ROWS = 1 << 16 };
+enum { DRAFT_LOGIT_ROWS = 2 }; // of every sequence, beside its own row
 
 static status cache_type(const char *option, const char *value, dtype natural, const model_config *c, dtype *out,
                          error *err) {
@@ -150,9 +151,18 @@ static int64_t largest_context(const engine_plan *p, int64_t other_bytes, int64_
     return fits < want ? fits : want;
 }
 
-static void choose_rows(const tally_engine_options *o, step_limits *l) {
+// A row for every sequence, and where drafts are wanted a few more, but not for more than a sixteenth of the memory.
+static int default_logit_rows(const tally_engine_options *o, int n_vocab, int64_t available) {
+    int64_t own = o->sequences > DEFAULT_LOGIT_ROWS ? o->sequences : DEFAULT_LOGIT_ROWS;
+    int64_t want = o->speculation.mode == TALLY_SPEC_OFF ? own : (int64_t)o->sequences * (1 + DRAFT_LOGIT_ROWS);
+    int64_t fits = available / 16 / ((int64_t)n_vocab * (int64_t)sizeof(float));
+    if (want > fits) want = fits;
+    return (int)(want > own ? want : own);
+}
+
+static void choose_rows(const tally_engine_options *o, int n_vocab, int64_t available, step_limits *l) {
     l->max_rows = o->step_rows ? o->step_rows : DEFAULT_STEP_ROWS;
-    l->max_out = o->logit_rows ? o->logit_rows : o->sequences > DEFAULT_LOGIT_ROWS ? o->sequences : DEFAULT_LOGIT_ROWS;
+    l->max_out = o->logit_rows ? o->logit_rows : default_logit_rows(o, n_vocab, available);
     bool one = !o->cache_positions && o->sequences <= 1;
     if (one && o->context && l->max_rows > o->context) l->max_rows = o->context;
     if (l->max_out > l->max_rows) l->max_out = l->max_rows;
@@ -168,20 +178,25 @@ static int64_t positions_for(const tally_engine_options *o, int64_t context, int
 
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
     step_limits *l = &p->limits;
-    choose_rows(o, l);
+    const backend_vtable *vt = p->device->vt;
+    int n_vocab = p->model.config.n_vocab;
+    p->memory.available = vt->memory_available ? vt->memory_available(p->device) : meminfo_available();
+    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
+        p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
+    choose_rows(o, n_vocab, p->memory.available, l);
     l->model_context = p->model.config.context_length;
     int64_t tile = p->device->row_tile ? p->device->row_tile : 1, rows = (l->max_rows + tile - 1) / tile * tile,
             out = (l->max_out + tile - 1) / tile * tile;
     TRY(plan_memory(&p->model.list, rows, out, &p->workspace_bytes, err));
-    const backend_vtable *vt = p->device->vt;
-    p->memory.available = vt->memory_available ? vt->memory_available(p->device) : meminfo_available();
-    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
-        p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
             other = p->memory.weights + p->memory.workspace;
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
+    if (!o->context) // what drafters look up grows with the context
+        context = largest_context(p, other + speculation_bytes(o, (int)context, n_vocab), block_bytes);
+    p->memory.drafting = speculation_bytes(o, (int)context, n_vocab);
+    other += p->memory.drafting;
     int64_t positions = positions_for(o, context, p->memory.available - other, block_bytes);
     l->max_context = (int)context;
     l->n_blocks = (int)blocks_for(positions) + (o->speculation.shadow > 0); // a shadow check needs one of its own
@@ -189,12 +204,12 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
     double mib = 1024.0 * 1024.0;
     return error_set(err, STATUS_NO_MEMORY,
-                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB, "
-                     "but %.1f MiB are available; lower -c "
+                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB "
+                     "+ drafting %.1f MiB, but %.1f MiB are available; lower -c "
                      "(%.1f KiB per position), use -ctk/-ctv q8_0, lower -ub, or take a smaller quantisation",
                      (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions,
-                     (double)p->memory.workspace / mib, (double)p->memory.available / mib,
-                     (double)block_bytes / KV_BLOCK / 1024.0);
+                     (double)p->memory.workspace / mib, (double)p->memory.drafting / mib,
+                     (double)p->memory.available / mib, (double)block_bytes / KV_BLOCK / 1024.0);
 }
 
 // ---- loading -------------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ struct rank_group {
 typedef struct spec_parts {
     verify_result (*walk)(const draft *d, verify_choose *choose, void *ctx);
     verify_choose *choose; // ctx: a verify_step (speculate.h)
-    // NULL, or instead of the drafters of the mode.
+    // NULL, or instead of prompt lookup.
     status (*make_drafter)(void *ctx, drafter **out, error *err);
     void *make_ctx; // borrowed
 } spec_parts;
@@ -98,6 +98,7 @@ struct tally_engine {
     spec_parts spec;
     step_times times;
     double model_seconds;           // what a draft of the draft model took lately; 0: none was made
+    double reading_seconds;         // what reading a token of a history took it lately, likewise
     policy_request *policy_request; // owned [step_rows], as are the two below: what the policy decides in one step
     struct tally_generation **policy_owner;
     int *policy_n;

@@ -66,9 +66,10 @@ static json_t *stop_ids_json(const tally_model *m) {
 }
 
 static json_t *memory_json(const engine_plan *p) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:I, s:s, s:s}", "weights", (json_int_t)p->memory.weights, "cache",
-                     (json_int_t)p->memory.cache, "workspace", (json_int_t)p->memory.workspace, "available",
-                     (json_int_t)p->memory.available, "context", p->limits.max_context, "bytes_per_position",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:s, s:s}", "weights", (json_int_t)p->memory.weights, "cache",
+                     (json_int_t)p->memory.cache, "workspace", (json_int_t)p->memory.workspace, "drafting",
+                     (json_int_t)p->memory.drafting, "available", (json_int_t)p->memory.available, "context",
+                     p->limits.max_context, "bytes_per_position",
                      (json_int_t)(p->device->vt->block_bytes(p->device, &p->model.cache) / KV_BLOCK), "cache_k",
                      dtype_get(p->model.cache.k_type)->name, "cache_v", dtype_get(p->model.cache.v_type)->name);
 }

@@ -81,6 +81,28 @@ static void init_times(tally_engine *e) {
     step_times_init(&e->times, ratio, one > 0 ? STEP_TIMES_MAX : 0);
 }
 
+// ---- memory --------------------------------------------------------------------------------------------------------------
+
+static lookup_options lookup_of(const tally_speculation *s, tally_spec_mode mode, int context) {
+    return (lookup_options){s->lookup_min, s->lookup_max, context, mode == TALLY_SPEC_TREE};
+}
+
+static lookup_corpus_options corpus_options(const tally_speculation *s) {
+    return (lookup_corpus_options){(int)s->corpus, s->lookup_min, s->lookup_max};
+}
+
+int64_t speculation_bytes(const tally_engine_options *o, int context, int n_vocab) {
+    tally_speculation s = o->speculation;
+    if (decide(&s, NULL) || s.mode == TALLY_SPEC_OFF || context < 1) return 0;
+    int64_t bytes = 0, n = o->sequences > 1 ? o->sequences : 1;
+    lookup_options lookup = lookup_of(&s, s.mode, context);
+    lookup_corpus_options corpus = corpus_options(&s);
+    if (s.mode != TALLY_SPEC_DRAFT) bytes += n * (int64_t)draft_lookup_bytes(&lookup);
+    if (s.corpus > 0) bytes += (int64_t)lookup_corpus_bytes(&corpus);
+    if (s.shadow > 0) bytes += (int64_t)n_vocab * (int64_t)sizeof(float);
+    return bytes;
+}
+
 // ---- the engine's part ---------------------------------------------------------------------------------------------------
 
 status speculation_open(tally_engine *e, const tally_engine_options *o, error *err) {
@@ -100,7 +122,7 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
     if (!e->policy_request || !e->policy_owner || !e->policy_n)
         return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
     if (e->speculation.corpus > 0) {
-        lookup_corpus_options c = {(int)e->speculation.corpus, e->speculation.lookup_min, e->speculation.lookup_max};
+        lookup_corpus_options c = corpus_options(&e->speculation);
         TRY(lookup_corpus_create(&e->corpus, &c, err));
     }
     if (e->speculation.shadow == 0) return STATUS_OK;
@@ -123,7 +145,6 @@ void speculation_close(tally_engine *e) {
 static status make_drafters(struct tally_generation *g, error *err) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
-    if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
     if (e->draft_engine && s->mode != TALLY_SPEC_LOOKUP) {
         draft_model_options o = {.sampling = &g->sampling,
                                  .history = &g->history,
@@ -132,8 +153,9 @@ static status make_drafters(struct tally_generation *g, error *err) {
                                  .stops_early = s->mode == TALLY_SPEC_AUTO};
         TRY(draft_model_create(&s->drafter[DRAFTER_MODEL], e->draft_engine, &o, err));
     }
+    if (e->spec.make_drafter) return e->spec.make_drafter(e->spec.make_ctx, &s->drafter[DRAFTER_LOOKUP], err);
     if (s->mode == TALLY_SPEC_DRAFT) return STATUS_OK;
-    lookup_options o = {e->speculation.lookup_min, e->speculation.lookup_max, e->context, s->mode == TALLY_SPEC_TREE};
+    lookup_options o = lookup_of(&e->speculation, s->mode, e->context);
     return draft_lookup_create(&s->drafter[DRAFTER_LOOKUP], &o, e->corpus, err);
 }
 
@@ -173,13 +195,29 @@ static bool may_draft(const step_part *part, const struct tally_generation *g) {
            (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) && max_depth(g) > 0 && max_nodes(g) > 0;
 }
 
+static void learn_seconds(double *known, double seen) { *known += *known > 0 ? (seen - *known) / 8 : seen; }
+
+// Lets a drafter read what it has to of the history, from model_start on.
+static status read_history(struct tally_generation *g, drafter *d) {
+    tally_engine *e = g->engine;
+    uint64_t start = clock_now_ns();
+    drafter_window before = d->vt->window(d, g->seq.token, g->seq.n_tokens);
+    TRY(d->vt->follow(d, g->seq.token, g->seq.n_tokens, g->spec.model_start, NULL));
+    drafter_window now = d->vt->window(d, g->seq.token, g->seq.n_tokens);
+    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    int n = now.known - (now.start == before.start ? before.known : now.start);
+    if (n > 0) learn_seconds(&e->reading_seconds, seconds / n);
+    g->spec.draft_seconds += seconds;
+    return STATUS_OK;
+}
+
 static void propose(struct tally_generation *g, drafter_kind which, int n) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
     drafter *d = s->drafter[which];
     s->draft.n = s->draft.kind = 0;
     if (!d || n <= 0) return;
-    status st = d->vt->follow ? d->vt->follow(d, g->seq.token, g->seq.n_tokens, NULL) : STATUS_OK;
+    status st = d->vt->follow ? read_history(g, d) : STATUS_OK;
     uint64_t start = clock_now_ns();
     if (!st) st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
     if (st) {
@@ -190,8 +228,7 @@ static void propose(struct tally_generation *g, drafter_kind which, int n) {
     double seconds = (double)(clock_now_ns() - start) * 1e-9;
     s->draft_seconds += seconds;
     if (which != DRAFTER_MODEL || s->draft.n == 0) return;
-    double each = seconds / s->draft.n;
-    e->model_seconds = e->model_seconds > 0 ? e->model_seconds + (each - e->model_seconds) / 8 : each;
+    learn_seconds(&e->model_seconds, seconds / s->draft.n);
 }
 
 static void cut(draft *d, int n, int least) {
@@ -214,17 +251,49 @@ static double model_seconds(const tally_engine *e) {
     return step_times_of(&e->times, 1) * theirs / own;
 }
 
-// What a generation in auto mode offers; a draft model is only asked once it is known how much for.
-static bool offer(struct tally_generation *g, policy_request *r) {
+// What reading a token takes it: measured, or by what a row of a chunk is thought to take beside a step of one row.
+static double reading_seconds(const tally_engine *e) {
+    if (e->reading_seconds > 0) return e->reading_seconds;
+    const step_times *t = &e->draft_engine->times;
+    int n = e->draft_engine->chunk_rows;
+    return model_seconds(e) * step_times_of(t, n) / step_times_of(t, 1) / n;
+}
+
+// Whether the request can pay what the draft model would have to read before it drafts, and from where.
+static bool can_follow(struct tally_generation *g, int rows) {
+    tally_engine *e = g->engine;
+    speculation *s = &g->spec;
+    drafter *d = s->drafter[DRAFTER_MODEL];
+    drafter_window w = d->vt->window(d, g->seq.token, g->seq.n_tokens);
+    double plain = step_times_of(&e->times, rows) / rows;
+    int start = draft_policy_window(&s->policy, &(policy_window){.start = w.start,
+                                                                 .known = w.known,
+                                                                 .n = g->seq.n_tokens,
+                                                                 .most = w.most,
+                                                                 .row_cost = reading_seconds(e) / plain});
+    if (start >= 0) s->model_start = start;
+    return start >= 0;
+}
+
+// What a generation in auto mode offers in a step of so many rows without drafts; a draft model is only asked once it is known how much for.
+// Whatever is verified, what lookup proposes is remembered, to learn whether it was right.
+static bool offer(struct tally_generation *g, int rows, policy_request *r) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
     propose(g, DRAFTER_LOOKUP, max_nodes(g));
+    draft_policy_offer(&s->policy, &s->draft, g->seq.n_tokens);
     *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
-    if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
-    r->offered = NULL;
-    r->n = smaller(max_nodes(g), max_depth(g));
-    r->seconds_per_draft = model_seconds(e);
-    return true;
+    if (s->drafter[DRAFTER_MODEL] && can_follow(g, rows)) {
+        r->n = smaller(max_nodes(g), max_depth(g));
+        r->seconds_per_draft = model_seconds(e);
+    }
+    return s->draft.n > 0 || r->n > 0;
+}
+
+static void ask_model(struct tally_generation *g, int n) {
+    g->spec.asked_model = true;
+    propose(g, DRAFTER_MODEL, n);
+    draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
 }
 
 // ---- a step --------------------------------------------------------------------------------------------------------------
@@ -258,14 +327,13 @@ static void plan_auto(tally_engine *e, const step_room *room, const step_part *p
     int asking = 0;
     for (int i = 0; i < n && room->left > 0; i++) {
         if (owner[i]->spec.mode != TALLY_SPEC_AUTO || !may_draft(&parts[i], owner[i])) continue;
-        if (offer(owner[i], &e->policy_request[asking])) e->policy_owner[asking++] = owner[i];
+        if (offer(owner[i], room->rows, &e->policy_request[asking])) e->policy_owner[asking++] = owner[i];
     }
     if (asking == 0) return;
     draft_policy_choose(e->policy_request, asking, &e->times, room->rows, room->rows + room->left, e->policy_n);
     for (int i = 0; i < asking; i++) {
         struct tally_generation *g = e->policy_owner[i];
-        if (!e->policy_request[i].offered) propose(g, DRAFTER_MODEL, e->policy_n[i]);
-        draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
+        if (e->policy_request[i].ask_model && e->policy_n[i] > 0) ask_model(g, e->policy_n[i]);
         cut(&g->spec.draft, e->policy_n[i], e->speculation.draft_min);
     }
 }
@@ -283,6 +351,7 @@ static void reserve(step_part *part, struct tally_generation *g) {
 static void begin(struct tally_generation *g) {
     g->spec.draft.n = 0;
     g->spec.draft_seconds = 0;
+    g->spec.asked_model = false;
     g->spec.tokens_before = g->seq.n_tokens;
 }
 
@@ -314,7 +383,8 @@ void speculation_learn(tally_engine *e, const step_part *parts, struct tally_gen
         struct tally_generation *g = owner[i];
         const speculation *s = &g->spec;
         if (s->mode != TALLY_SPEC_AUTO || !parts[i].last_logits) continue;
-        draft_policy_ran(&g->spec.policy, &step, s->draft.n, g->seq.n_tokens - s->tokens_before, s->draft_seconds);
+        policy_outcome o = {s->draft.n, g->seq.n_tokens - s->tokens_before, s->asked_model, s->draft_seconds};
+        draft_policy_ran(&g->spec.policy, &step, &o);
         draft_policy_learn(&g->spec.policy, g->seq.token, g->seq.n_tokens);
     }
 }

@@ -12,7 +12,9 @@ typedef struct speculation {
     tally_spec_mode mode;            // never TALLY_SPEC_DEFAULT
     drafter *drafter[DRAFTER_KINDS]; // owned; NULL: none, or one that failed
     draft draft;                     // what the step being built verifies; n = 0: nothing
-    double draft_seconds;            // what proposing took for this step
+    double draft_seconds;            // what proposing took for this step, and reading for it
+    int model_start;                 // where the draft model is to begin reading the history
+    bool asked_model;                // for this step
     int tokens_before;               // tokens known before this step
     draft_policy policy;
     tally_spec_counts counts;
@@ -23,6 +25,8 @@ typedef struct speculation {
 // The engine's part, from its options; closing what was opened half is fine.
 status speculation_open(tally_engine *e, const tally_engine_options *o, error *err);
 void speculation_close(tally_engine *e);
+// What speculation will allocate with these options, for as many requests at once as they expect; a draft engine has a plan of its own.
+int64_t speculation_bytes(const tally_engine_options *o, int context, int n_vocab);
 
 // A generation's drafters. On failure it must still be deinitialised.
 status speculation_init(struct tally_generation *g, tally_spec_mode mode, error *err);

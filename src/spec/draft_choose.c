@@ -30,24 +30,10 @@ static double loss_of(const choice *c, int n) {
 }
 
 // The most drafts whose loss, were they all wrong, the request can pay.
-static int affordable(const choice *c, const draft_policy *p, int n, double cost) {
-    double purse = draft_policy_purse(p) * c->plain / c->rows;
+static int affordable(const choice *c, double tokens, int n, double cost) {
+    double purse = tokens * c->plain / c->rows;
     while (n > 0 && loss_of(c, n) + n * cost > purse) n--;
     return n;
-}
-
-static void prepare(choice *c, const policy_request *r, candidate *out) {
-    int n = r->offered ? r->offered->n : r->n;
-    if (n > DRAFT_MAX) n = DRAFT_MAX;
-    out->cost = r->seconds_per_draft;
-    out->min = r->min;
-    out->n = n > 0 ? affordable(c, r->policy, n, out->cost) : 0;
-    if (out->n < out->min) out->n = 0;
-    if (out->n == 0) return;
-    if (r->offered)
-        draft_policy_reaches(r->policy, r->offered, out->reach);
-    else
-        draft_policy_reaches_unmade(r->policy, n, out->reach);
 }
 
 // An unmeasured cost gets the benefit of the doubt, so that it is measured, a measured one is taken to be somewhat more: where it is close
@@ -57,6 +43,35 @@ static double seconds_of(const choice *c, int drafts) {
     double seconds = step_times_of(c->times, m);
     if (step_times_measured(c->times, m)) return seconds * (1 + careful * step_times_unsure(c->times, c->rows, m));
     return c->plain + (seconds - c->plain) * (1 - benefit_of_doubt * step_times_doubt(c->times, m));
+}
+
+// A proposal of n tokens for which so many tokens' time may be lost.
+static void bound(const choice *c, double tokens, int n, candidate *out) {
+    if (n > DRAFT_MAX) n = DRAFT_MAX;
+    out->n = n > 0 ? affordable(c, tokens, n, out->cost) : 0;
+    if (out->n < out->min) out->n = 0;
+}
+
+// Tokens per second with as many of a request's drafts as are best, and none of the others'.
+static double rate_alone(const choice *c, const candidate *r, int limit) {
+    double emitted = c->rows, best = 0;
+    for (int k = 1; k <= r->n && k <= limit; k++) {
+        emitted += r->reach[k - 1];
+        double rate = emitted / (seconds_of(c, k) + k * r->cost);
+        if (k >= r->min && rate > best) best = rate;
+    }
+    return best;
+}
+
+static void prepare(choice *c, policy_request *r, int limit, candidate *out) {
+    candidate unmade = {.cost = r->seconds_per_draft, .min = r->min};
+    out->cost = 0, out->min = r->min;
+    bound(c, draft_policy_purse(r->policy), r->offered ? r->offered->n : 0, out);
+    bound(c, draft_policy_model_purse(r->policy), r->n, &unmade);
+    if (out->n > 0) draft_policy_reaches(r->policy, r->offered, out->reach);
+    if (unmade.n > 0) draft_policy_reaches_unmade(r->policy, unmade.n, unmade.reach);
+    r->ask_model = unmade.n > 0 && (out->n == 0 || rate_alone(c, &unmade, limit) > rate_alone(c, out, limit));
+    if (r->ask_model) *out = unmade;
 }
 
 // Hands out up to `limit` drafts; returns the number at which the rate was best.
@@ -97,14 +112,14 @@ static bool measure_plain(const choice *c, const policy_request *r) {
     return steps >= patience * c->n_requests + 2 * won || step_times_stale(c->times, c->rows);
 }
 
-void draft_policy_choose(const policy_request *r, int n_requests, const step_times *t, int rows, int max_rows, int *n) {
+void draft_policy_choose(policy_request *r, int n_requests, const step_times *t, int rows, int max_rows, int *n) {
     choice c = {.times = t, .rows = rows < 1 ? 1 : rows};
-    for (int i = 0; i < n_requests; i++) n[i] = 0;
+    for (int i = 0; i < n_requests; i++) n[i] = 0, r[i].ask_model = false;
     c.n_requests = n_requests < POLICY_REQUESTS ? n_requests : POLICY_REQUESTS;
     c.plain = step_times_of(t, c.rows);
     bool any = false;
     for (int i = 0; i < c.n_requests; i++) {
-        prepare(&c, &r[i], &c.request[i]);
+        prepare(&c, &r[i], max_rows - c.rows, &c.request[i]);
         any |= c.request[i].n > 0;
     }
     if (!any || measure_plain(&c, r)) return;

@@ -7,10 +7,17 @@ static const double first_weight = 2;  // proposals that the prior is worth; the
 static const double later_weight = 6;  // tokens behind a right one, likewise, but they stay
 static const double depth_weight = 3;  // tokens of one depth that all depths together are worth
 static const double keep = 0.96;       // of a class's counts at its next proposal: 25 are remembered
-static const double keep_model = 0.99; // of a model's counts at a token without its drafts: in time it is tried again
+static const double keep_model = 0.99; // of a model's counts at a step that did not ask it: in time it is tried again
 static const double other_prior = 0.3, other_weight = 6, keep_other = 0.98;
 static const double careful = 0.5; // standard deviations of a cost that are reckoned with
 static const double first_credit = 2, loss_allowed = 0.015;
+static const double model_allowed = 0.025; // of the answer so far, for a draft model in the place of the first credit
+static const double reading_share = 0.5;   // of a draft model's purse
+
+enum {
+    least_window = 16,
+    next_to_nothing = DRAFT_MAX + 1
+}; // tokens: to draft behind, that are read without being asked
 
 // Guesses, on the low side: what is learnt overrules them within some proposals.
 double draft_policy_prior(int kind) {
@@ -130,20 +137,20 @@ void draft_policy_reaches_unmade(const draft_policy *p, int n, double *reach) {
 
 // ---- accounts --------------------------------------------------------------------------------------------------------------
 
-void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds) {
+void draft_policy_ran(draft_policy *p, const policy_step *s, const policy_outcome *o) {
     int rows = s->rows < 1 ? 1 : s->rows;
     double step = step_times_of(s->times, rows), plain = step / rows;
     if (s->drafts > 0) {
         double unsure = 1 + careful * step_times_unsure(s->times, rows, rows + s->drafts);
-        p->spent += (step_times_of(s->times, rows + s->drafts) * unsure - step) / plain * n_drafts / s->drafts;
+        p->spent += (step_times_of(s->times, rows + s->drafts) * unsure - step) / plain * o->n_drafts / s->drafts;
     }
-    p->spent += draft_seconds / plain;
-    if (n_emitted < 1) return;
+    p->spent += o->draft_seconds / plain;
+    if (o->n_emitted < 1) return;
     p->drafted_steps = s->drafts > 0 ? p->drafted_steps + 1 : 0;
-    p->won_tokens = s->drafts > 0 ? p->won_tokens + n_emitted - 1 : 0;
-    p->saved += n_emitted - 1;
-    p->elapsed += n_emitted;
-    if (n_drafts) return;
+    p->won_tokens = s->drafts > 0 ? p->won_tokens + o->n_emitted - 1 : 0;
+    p->saved += o->n_emitted - 1;
+    p->elapsed += o->n_emitted;
+    if (o->asked_model) return;
     for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) {
         fade(p, kind, keep_model);
         p->tried[kind][0] += (1 - keep_model) * first_weight;
@@ -153,4 +160,22 @@ void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n
 
 double draft_policy_purse(const draft_policy *p) {
     return first_credit + loss_allowed * p->elapsed + p->saved - p->spent;
+}
+
+static double least(double a, double b) { return a < b ? a : b; }
+
+double draft_policy_model_purse(const draft_policy *p) {
+    return least(draft_policy_purse(p), model_allowed * p->elapsed + p->saved - p->spent);
+}
+
+// ---- reading ---------------------------------------------------------------------------------------------------------------
+
+int draft_policy_window(const draft_policy *p, const policy_window *w) {
+    bool knows = w->known > w->start && w->n - w->start < w->most, all = w->n < w->most;
+    int start = knows ? w->start : 0, behind = w->n - (knows ? w->known : 0), room = all ? w->n : w->most / 2;
+    double pays = reading_share * draft_policy_model_purse(p) / w->row_cost;
+    int rows = pays > 0 ? (int)least(room, pays) : 0;
+    if (start > 0 && rows >= least(w->n, 2.0 * (w->n - start))) return w->n - rows;
+    if ((knows || all) && (behind <= next_to_nothing || behind <= rows)) return start;
+    return rows >= least_window ? w->n - rows : -1;
 }

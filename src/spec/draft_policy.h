@@ -9,7 +9,7 @@
 #include "spec/draft.h"
 #include "spec/step_times.h"
 
-enum { POLICY_OFFERS = DRAFT_MAX + 1 }; // proposals whose outcome is still open
+enum { POLICY_OFFERS = 2 * (DRAFT_MAX + 1) }; // proposals whose outcome is still open: two of a step
 
 // A proposal whose outcome is open.
 typedef struct policy_offer {
@@ -50,25 +50,51 @@ typedef struct policy_step {
     int rows, drafts;
 } policy_step;
 
-// The step had n_drafts drafts of this request and emitted n_emitted tokens of it; making the drafts took draft_seconds. What the drafts
-// cost is reckoned by the table: one slow step tells of the machine, not of the drafts.
-void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds);
+// One request's part in it.
+typedef struct policy_outcome {
+    int n_drafts, n_emitted;
+    bool asked_model;     // a draft model was asked, whatever it said
+    double draft_seconds; // what making the drafts took, and following the text
+} policy_outcome;
+
+// What the drafts cost is reckoned by the table: one slow step tells of the machine, not of the drafts. Where no draft model was asked, what
+// is known of it fades towards the prior, so that one that was given up is tried again some hundred tokens later, as the purse allows.
+void draft_policy_ran(draft_policy *p, const policy_step *s, const policy_outcome *o);
 // What drafting may still lose, in times of a plain token: a first credit of two, 2 % of `elapsed`, and what it has won.
 double draft_policy_purse(const draft_policy *p);
+// What a draft model may still lose: no first credit, so that short answers lose nothing, but 2.5 % of the answer so far, up to the purse.
+double draft_policy_model_purse(const draft_policy *p);
 
+// Up to two proposals, of which one is verified at most.
 typedef struct policy_request {
     const draft_policy *policy;
-    const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: not made yet, it would be
-    int n;                    // a chain of n tokens of the draft model
+    const draft *offered;     // one at hand, behind draft_clip; NULL or of no tokens: none
+    int n;                    // one not made yet: a chain of n tokens of the draft model; 0: none
+    double seconds_per_draft; // what making one of its tokens costs
     int min;                  // fewer than this are not worth a step: 0 or at least so many (--draft-min)
-    double seconds_per_draft; // what making one draft costs (a draft model), 0 for what is offered already
+    bool ask_model;           // out: the drafts are the model's
 } policy_request;
+
+// ---- how much of a text a draft model reads --------------------------------------------------------------------------------
+
+// A draft model knows token[start .. known) of a history of n tokens, known <= start: nothing; it can begin anew at any place, where its
+// own position 0 then is. It holds fewer than `most` tokens.
+typedef struct policy_window {
+    int start, known, n, most;
+    double row_cost; // of reading a token, in times of a plain token
+} policy_window;
+
+// Where it is to start so as to propose behind n tokens: w->start if it is to go on, -1 if what it would have to read is more than the
+// request can pay now: half of a draft model's purse. So it begins with the last tokens, as soon as a few can be paid, and begins anew
+// further back, at least twice as many, as drafts win that.
+int draft_policy_window(const draft_policy *p, const policy_window *w);
 
 enum { POLICY_REQUESTS = 256 }; // those beyond get no drafts
 
-// Chooses n[i], the first nodes of request i's proposal that are verified: 0 .. its size, for a step that computes `rows` rows without
-// drafts and may compute max_rows. Maximises expected emitted tokens per expected second; 0 is among the choices, and no request gets
-// drafts that would overdraw its purse were they all wrong.
-void draft_policy_choose(const policy_request *r, int n_requests, const step_times *t, int rows, int max_rows, int *n);
+// Chooses each request's proposal, the one with which the step would emit more tokens per second had only this request drafts, and n[i],
+// the first nodes of it that are verified: 0 .. its size, for a step that computes `rows` rows without drafts and may compute max_rows.
+// Maximises expected emitted tokens per expected second; 0 is among the choices, and no request gets drafts that would overdraw its purse
+// were they all wrong.
+void draft_policy_choose(policy_request *r, int n_requests, const step_times *t, int rows, int max_rows, int *n);
 
 #endif

@@ -10,6 +10,11 @@
 
 typedef struct drafter drafter;
 
+// It knows token[start .. known) of a history, and of longer ones than `most` tokens, counted from `start`, it proposes nothing.
+typedef struct drafter_window {
+    int start, known, most;
+} drafter_window;
+
 typedef struct drafter_vtable {
     const char *name;
     void (*destroy)(drafter *d);
@@ -17,9 +22,11 @@ typedef struct drafter_vtable {
     // Fills *out with at most max_nodes (1 .. DRAFT_MAX) tokens that may follow. out->n = 0: nothing to propose. Allocates
     // nothing on this path. An error ends drafting for the request, never the request.
     status (*propose)(drafter *d, const int32_t *token, int n, int max_nodes, draft *out, error *err);
-    // NULL, or makes up for a history that has grown by a prompt, ahead of propose: so that the time propose takes tells what drafts
-    // cost. History and errors as there.
-    status (*follow)(drafter *d, const int32_t *token, int n, error *err);
+    // For a drafter whom reading a history costs something; otherwise both are NULL. What it has read of this one; and reads it ahead of
+    // propose, so that the time propose takes tells what drafts cost: token[start .. n - 1), from `start` as propose does from then on,
+    // unless it is so little that propose may do it. History and errors as there.
+    drafter_window (*window)(drafter *d, const int32_t *token, int n);
+    status (*follow)(drafter *d, const int32_t *token, int n, int start, error *err);
 } drafter_vtable;
 
 struct drafter {

@@ -19,6 +19,17 @@ struct lookup_corpus {
     uint32_t end; // positions used so far
 };
 
+static uint32_t ring_size(const lookup_corpus_options *o) {
+    uint32_t size = LEAST_TOKENS;
+    while (size < (uint32_t)o->tokens) size *= 2;
+    return size;
+}
+
+size_t lookup_corpus_bytes(const lookup_corpus_options *o) {
+    uint32_t size = ring_size(o);
+    return sizeof(lookup_corpus) + gram_index_bytes(o->min, o->max, LOOKUP_WAYS, (int)size) + size * sizeof(int32_t);
+}
+
 status lookup_corpus_create(lookup_corpus **out, const lookup_corpus_options *o, error *err) {
     *out = NULL;
     if (o->min < 1 || o->min > o->max || o->max > GRAM_MAX)
@@ -28,8 +39,7 @@ status lookup_corpus_create(lookup_corpus **out, const lookup_corpus_options *o,
     if (o->tokens < 1 || o->tokens > MOST_TOKENS)
         return error_set(err, STATUS_BAD_ARGUMENT, "a corpus of %d tokens is outside of 1 to %d", o->tokens,
                          MOST_TOKENS);
-    uint32_t size = LEAST_TOKENS;
-    while (size < (uint32_t)o->tokens) size *= 2;
+    uint32_t size = ring_size(o);
     lookup_corpus *c = calloc(1, sizeof(*c));
     if (!c) return error_no_memory(err, sizeof(*c));
     c->o = *o;

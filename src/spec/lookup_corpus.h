@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <stddef.h>
+
 #include "base/status.h"
 
 enum { LOOKUP_WAYS = 4 }; // occurrences of one n-gram that are told apart, by the token behind them
@@ -17,6 +19,8 @@ typedef struct lookup_corpus_options {
     int min, max; // lengths that are indexed, 1 <= min <= max <= 16
 } lookup_corpus_options;
 
+// What a corpus created so allocates, in bytes.
+size_t lookup_corpus_bytes(const lookup_corpus_options *o);
 status lookup_corpus_create(lookup_corpus **out, const lookup_corpus_options *o, error *err);
 void lookup_corpus_destroy(lookup_corpus *c); // NULL is allowed
 // A finished request's prompt and output. Longer than the ring: its last part. Allocates nothing.

@@ -21,6 +21,7 @@
 typedef struct fixture {
     temp_folder folder;
     char text_model[300], bare_model[300];
+    char measured[300]; // with 1 and 2 threads, once for all tests
 } fixture;
 
 static int set_up(void **state) {
@@ -31,6 +32,11 @@ static int set_up(void **state) {
     snprintf(f->bare_model, sizeof f->bare_model, "%s/bare.gguf", f->folder.path);
     tiny_text_gguf(f->text_model, DTYPE_Q8_0, 3, "{{ messages }}");
     tiny_random_gguf(f->bare_model, DTYPE_Q4_K, true, 4);
+    cli_result r;
+    CLI(&r, "bench", "--machine", "-t", "1,2", "-o", "json");
+    cli_assert_done(&r);
+    snprintf(f->measured, sizeof f->measured, "%s", temp_folder_path(&f->folder, "machine.json"));
+    temp_folder_write_text(&f->folder, "machine.json", r.out);
     *state = f;
     return 0;
 }
@@ -69,15 +75,15 @@ static void check_row(const json_t *row, int n_samples) {
     assert_int_equal(json_is_string(json_object_get(row, "repetition")), integer(row, "n_gen") > 0);
 }
 
-static void check_json(const char *model) {
+static void check_json(const fixture *f, const char *model, const char *threads) {
     cli_result r;
-    CLI(&r, "bench", "-m", model, "-p", "20,70", "-n", "30", "-r", "2", "-t", "1,2", "-d", "0,65", "--parallel", "1,3",
-        "-o", "json", "-b", "33", "-ub", "20");
+    CLI(&r, "bench", "-m", model, "-p", "20,70", "-n", "30", "-r", "2", "-t", threads, "-d", "0,65", "--parallel",
+        "1,3", "-o", "json", "-b", "33", "-ub", "20", "--measured", f->measured);
     cli_assert_done(&r);
     assert_string_equal(r.err, ""); // no progress but on a terminal
     json_t *rows = json_loads(r.out, 0, NULL);
     if (!json_is_array(rows)) fail_msg("no JSON array: %s", r.out);
-    assert_int_equal(json_array_size(rows), 2 * 2 * 2 * 3);
+    assert_int_equal(json_array_size(rows), (strchr(threads, ',') ? 2 : 1) * 2 * 2 * 3);
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) {
@@ -96,12 +102,12 @@ static void check_json(const char *model) {
 
 static void test_json(void **state) {
     const fixture *f = *state;
-    check_json(f->text_model);
+    check_json(f, f->text_model, "1,2");
 }
 
 static void test_json_without_tokenizer(void **state) {
     const fixture *f = *state;
-    check_json(f->bare_model);
+    check_json(f, f->bare_model, "1");
 }
 
 static void test_table(void **state) {
@@ -111,7 +117,7 @@ static void test_table(void **state) {
     cli_assert_done(&r);
     cli_assert_contains(r.out, "| pp8 @ d9 | 1 | 1 |");
     cli_assert_contains(r.out, "| tg4 @ d9 | 1 | 1 |");
-    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "4", "-r", "1", "-t", "1");
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "4", "-r", "1", "-t", "1", "--measured", f->measured);
     cli_assert_done(&r);
     assert_null(strstr(r.out, "pp"));
 }
@@ -155,7 +161,7 @@ static void test_trace(void **state) {
     const fixture *f = *state;
     cli_result r;
     CLI(&r, "bench", "-m", f->text_model, "-p", "70", "-n", "5", "-r", "1", "-t", "1", "-d", "9", "-b", "40", "-o",
-        "json", "--trace");
+        "json", "--trace", "--measured", f->measured);
     cli_assert_done(&r);
     json_t *rows = json_loads(r.out, 0, NULL);
     assert_int_equal(json_array_size(rows), 2);
@@ -168,7 +174,8 @@ static void test_trace(void **state) {
     assert_true(number(traced_row(rows, 1, "ATTENTION"), "cache_bytes") ==
                 (10 + 11 + 12 + 13 + 14) * 2.0 * 2 * 64 * 2 * 2);
     json_decref(rows);
-    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "5", "-r", "1", "-t", "2", "--trace", "--per-op");
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "5", "-r", "1", "-t", "2", "--trace", "--per-op",
+        "--measured", f->measured);
     cli_assert_done(&r);
     cli_assert_contains(r.out, "| LINEAR attn_o | 2 |");
     cli_assert_contains(r.out, "| ROPE | ");
@@ -196,21 +203,16 @@ static void test_refusals(void **state) {
     CLI(&r, "bench", "-p", "5000");
     assert_int_equal(r.exit_code, 2);
     if (access("/dev/full", W_OK) != 0) return;
-    const char *const args[] = {"bench", "-m", f->text_model, "-p", "4", "-n", "0", "-r", "1", NULL};
+    const char *const args[] = {"bench", "-m", f->text_model, "-p", "4",          "-n",        "0",
+                                "-r",    "1",  "-t",          "1",  "--measured", f->measured, NULL};
     cli_run_to(&r, args, "", fopen("/dev/full", "w"));
     assert_int_equal(r.exit_code, 1);
     cli_assert_contains(r.err, "cannot write to standard output");
 }
 
-static void test_machine(void **state) {
-    (void)state;
-    cli_result r;
-    CLI(&r, "bench", "--machine", "-t", "1", "-o", "json");
-    cli_assert_done(&r);
-    json_t *list = json_loads(r.out, 0, NULL);
-    assert_int_equal(json_array_size(list), 1);
-    const json_t *m = json_array_get(list, 0), *levels = json_object_get(m, "levels");
-    assert_int_equal(integer(m, "n_threads"), 1);
+static void check_machine(const json_t *m, int n_threads) {
+    const json_t *levels = json_object_get(m, "levels");
+    assert_int_equal(integer(m, "n_threads"), n_threads);
     double bandwidth = number(m, "read_bytes_per_s");
     assert_true(bandwidth > 1e8 && bandwidth < 1e13);
     assert_true(json_array_size(levels) >= 1);
@@ -221,6 +223,35 @@ static void test_machine(void **state) {
         static const char *const kinds[] = {"f32_mul_add_per_s", "bf16_mul_add_per_s", "q8_mul_add_per_s"};
         for (int k = 0; k < 3; k++) assert_true(number(level, kinds[k]) > 1e6);
     }
+}
+
+static void test_machine(void **state) {
+    const fixture *f = *state;
+    json_t *list = json_load_file(f->measured, 0, NULL);
+    assert_int_equal(json_array_size(list), 2);
+    for (int i = 0; i < 2; i++) check_machine(json_array_get(list, (size_t)i), i + 1);
+
+    // Speeds are reported beside what the file says, if it is about this machine and these threads.
+    const char *path = temp_folder_path(&f->folder, "changed.json");
+    json_object_set_new(json_array_get(list, 0), "read_bytes_per_s", json_real(1e6));
+    assert_int_equal(json_dump_file(list, path, 0), 0);
+    cli_result r;
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "4", "-r", "1", "-t", "1", "-o", "json", "--measured", path);
+    cli_assert_done(&r);
+    json_t *rows = json_loads(r.out, 0, NULL);
+    const json_t *row = json_array_get(rows, 0);
+    assert_true(number(row, "read_bytes_per_s") == 1e6);
+    json_decref(rows);
+    CLI(&r, "bench", "-m", f->text_model, "-t", "3", "--measured", path);
+    assert_int_equal(r.exit_code, 1);
+    cli_assert_contains(r.err, "with 3 threads");
+    json_object_set_new(json_array_get(list, 0), "cpu_info", json_string("another"));
+    assert_int_equal(json_dump_file(list, path, 0), 0);
+    CLI(&r, "bench", "-m", f->text_model, "-t", "1", "--measured", path);
+    assert_int_equal(r.exit_code, 1);
+    temp_folder_write_text(&f->folder, "changed.json", "no JSON");
+    CLI(&r, "bench", "-m", f->text_model, "-t", "1", "--measured", path);
+    assert_int_equal(r.exit_code, 1);
     json_decref(list);
 }
 

@@ -63,7 +63,7 @@ static drafter *make(tally_engine *e, draft_model_options o) {
 static draft propose(drafter *d, const int32_t *token, int n, int max_nodes) {
     draft out;
     error err;
-    if (d->vt->follow(d, token, n, &err)) fail_msg("%s", err.text);
+    if (d->vt->follow(d, token, n, 0, &err)) fail_msg("%s", err.text);
     if (d->vt->propose(d, token, n, max_nodes, &out, &err)) fail_msg("%s", err.text);
     assert_in_range(out.n, 0, max_nodes);
     assert_in_range(out.kind, DRAFT_MODEL, DRAFT_CLASSES - 1);
@@ -106,6 +106,59 @@ static void test_history_decides(void **state) {
     check_history(e.engine, (draft_model_options){0});
     check_history(e.engine, (draft_model_options){.sampling = &sampled});
     check_history(e.engine, (draft_model_options){.tree = true});
+    test_engine_close(&e);
+}
+
+// One that was told to read the last part of a history says what follows that part alone, at the positions of the whole.
+static void test_reads_a_part(void **state) {
+    (void)state;
+    enum { FROM = 30, N = 150 };
+    test_engine e = open_draft(other_path);
+    int32_t token[N];
+    make_ids(token, N, 3);
+    error err;
+    drafter *d = make(e.engine, (draft_model_options){0}), *part = make(e.engine, (draft_model_options){0});
+    drafter_window w = d->vt->window(d, token, N);
+    assert_true(w.start == 0 && w.known == 0 && w.most == CONTEXT);
+    assert_int_equal(d->vt->follow(d, token, N, N - FROM, &err), 0);
+    w = d->vt->window(d, token, N);
+    assert_true(w.start == N - FROM && w.known == N - 1);
+    tally_stats stats;
+    tally_engine_stats(e.engine, &stats);
+    assert_int_equal(stats.rows, FROM - 1);
+    for (int max = 1; max <= DRAFT_MAX; max += 5) { // it goes on from there
+        draft a, b;
+        assert_int_equal(d->vt->propose(d, token, N, max, &a, &err), 0);
+        assert_int_equal(part->vt->propose(part, token + N - FROM, FROM, max, &b, &err), 0);
+        assert_int_equal(a.n, max);
+        assert_memory_equal(a.token, b.token, (size_t)max * sizeof *a.token);
+    }
+    assert_int_equal(d->vt->follow(d, token, N, 0, &err), 0); // and begins anew
+    drafter *fresh = make(e.engine, (draft_model_options){0});
+    draft a, b = propose(fresh, token, N, DRAFT_MAX);
+    fresh->vt->destroy(fresh);
+    assert_int_equal(d->vt->propose(d, token, N, DRAFT_MAX, &a, &err), 0);
+    assert_memory_equal(a.token, b.token, sizeof a.token);
+    assert_int_equal(d->vt->window(d, token, N).start, 0);
+    part->vt->destroy(part);
+
+    // Drawn with the random numbers of the whole's positions.
+    drafter *all = make(e.engine, (draft_model_options){.sampling = &sampled});
+    int differ = 0;
+    for (int i = 0; i < 8; i++) {
+        draft_model_options o = {.sampling = &sampled};
+        drafter *q = make(e.engine, o);
+        int32_t twice[2 * FROM];
+        for (int k = 0; k < 2 * FROM; k++) twice[k] = token[k < FROM ? i : k]; // the first half is not read
+        assert_int_equal(q->vt->follow(q, twice, 2 * FROM, FROM, &err), 0);
+        assert_int_equal(q->vt->propose(q, twice, 2 * FROM, DRAFT_MAX, &a, &err), 0);
+        assert_int_equal(all->vt->propose(all, token + FROM, FROM, DRAFT_MAX, &b, &err), 0);
+        differ += memcmp(a.token, b.token, sizeof a.token) != 0; // other positions, other numbers
+        q->vt->destroy(q);
+    }
+    assert_int_equal(differ, 8);
+    all->vt->destroy(all);
+    d->vt->destroy(d);
     test_engine_close(&e);
 }
 
@@ -445,6 +498,7 @@ static void test_mode_without_model(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_history_decides),
+        cmocka_unit_test(test_reads_a_part),
         cmocka_unit_test(test_drafts_are_the_models),
         cmocka_unit_test(test_smaller_target),
         cmocka_unit_test(test_tree),

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/spec_check.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -231,10 +233,10 @@ static void test_sessions(void **state) {
 // ---- auto ----------------------------------------------------------------------------------------------------------------
 
 // A step of a clock of the test's own: what it costs is said, not measured.
-static double row_cost;
+static double row_cost, step_us = 200;
 
 static status run_priced(backend *b, const step_inputs *in, step_result *out, error *err) {
-    uint64_t until = clock_now_ns() + (uint64_t)(200000 * (1 + row_cost * (in->n_rows - 1)));
+    uint64_t until = clock_now_ns() + (uint64_t)(1000 * step_us * (1 + row_cost * (in->n_rows - 1)));
     status s = sound_vt->run(b, in, out, err);
     while (clock_now_ns() < until) {}
     return s;
@@ -275,6 +277,152 @@ static void test_auto(void **state) {
         if (i == 1) assert_true(c.drafted < 150);
         if (i == 2) assert_true(c.drafted < 75);
         spec_pair_close(&p);
+    }
+}
+
+// A draft model that is right beside matches that never are gets the drafts, as soon as it has won what reading the prompt takes; one that
+// cannot be paid in a short answer reads nothing.
+static void test_auto_draft_model(void **state) {
+    (void)state;
+    const char *path = model_of(DTYPE_F32, false);
+    test_engine d = test_engine_open(path, &(tally_engine_options){.threads = 1, .context = 512});
+    tally_engine_options o = {.threads = 1, .context = 512, .draft = d.engine};
+    spec_pair p = spec_pair_open(path, &o);
+    backend *b = p.spec.engine->plan.device;
+    backend_vtable priced = *b->vt;
+    for (int i = 0; i < N_PROMPT; i++) ids[i] = (int32_t)(hash_mix((uint64_t)i + 3) % VOCAB);
+    sound_vt = b->vt;
+    priced.run = run_priced;
+    b->vt = &priced;
+    row_cost = 0.02, step_us = 3000;
+    p.spec.engine->model_seconds = 0.0003; // the first guess is by bytes, and they are equally many
+    int64_t before = 0;
+    int accepted = 0;
+    // Another process at the wrong moment makes drafts look dear: several attempts.
+    for (int i = 0; i < (SANITIZED ? 2 : 6) && accepted < 60; i++) {
+        tally_request r = request(i ? 200 : 16);
+        if (i) p.spec.engine->reading_seconds = 1e-6; // of a random model a part says nothing of the whole
+        spec_run run = {.propose = spec_wrong, .mode = TALLY_SPEC_AUTO, .no_cache_check = true};
+        spec_must_equal(&p, &run, &r);
+        tally_stats stats;
+        tally_engine_stats(d.engine, &stats);
+        print_message("# %d tokens: %d of %d drafts accepted, %d steps, the draft model computed %d rows\n",
+                      r.max_tokens, run.counts.accepted, run.counts.drafted, run.cycles, (int)(stats.rows - before));
+        assert_true(i || stats.rows == 0);
+        accepted = run.counts.accepted;
+        before = stats.rows;
+    }
+    assert_true(SANITIZED || accepted >= 60); // there the draft model is as slow as the priced steps
+    b->vt = sound_vt;
+    step_us = 200;
+    spec_pair_close(&p);
+    test_engine_close(&d);
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------------
+
+static int64_t allocated(void) {
+    struct mallinfo2 m = mallinfo2();
+    return (int64_t)m.uordblks + (int64_t)m.hblkhd;
+}
+
+// What the plan says drafters take is what opening requests takes.
+static void test_planned_memory(void **state) {
+    (void)state;
+    enum { N = 6 };
+    const char *path = model_of(DTYPE_F32, false);
+    static const tally_speculation how[] = {{0}, {.mode = TALLY_SPEC_TREE, .lookup_min = 1, .lookup_max = 9}};
+    for (int i = 0; i < 2; i++) {
+        tally_engine_options o = {
+            .threads = 1, .context = 1024, .sequences = N, .cache_positions = 64, .speculation = how[i]};
+        test_engine e = test_engine_open(path, &o);
+        tally_memory with, without, all;
+        tally_generation *g[N];
+        tally_error err;
+        tally_engine_memory(e.engine, &with);
+        int64_t before = allocated();
+        for (int k = 0; k < N; k++) {
+            tally_request r = request(5);
+            assert_int_equal(tally_generate(e.engine, &r, &g[k], &err), 0);
+        }
+        int64_t lookups = allocated() - before;
+        for (int k = 0; k < N; k++) tally_generation_close(g[k]);
+        before = allocated();
+        for (int k = 0; k < N; k++) {
+            tally_request r = request(5);
+            r.speculation = TALLY_SPEC_OFF;
+            assert_int_equal(tally_generate(e.engine, &r, &g[k], &err), 0);
+        }
+        lookups -= allocated() - before;
+        for (int k = 0; k < N; k++) tally_generation_close(g[k]);
+        print_message("# planned for lookups: %d bytes, allocated %d\n", (int)with.drafting, (int)lookups);
+        if (!SANITIZED) assert_in_range(lookups, with.drafting, with.drafting + N * 20000); // pages
+        test_engine_close(&e);
+
+        o.speculation = (tally_speculation){.mode = TALLY_SPEC_OFF};
+        e = test_engine_open(path, &o);
+        tally_engine_memory(e.engine, &without);
+        assert_int_equal(without.drafting, 0);
+        test_engine_close(&e);
+        before = allocated();
+        o.speculation = (tally_speculation){.mode = how[i].mode, .corpus = 5000, .shadow = 3};
+        e = test_engine_open(path, &o);
+        tally_engine_memory(e.engine, &all);
+        assert_in_range(all.drafting, 5000 * 4 + VOCAB * 4, 2000000 + with.drafting);
+        test_engine_close(&e);
+    }
+}
+
+static void destroy_sevens(drafter *d) { free(d); }
+
+static status propose_sevens(drafter *d, const int32_t *token, int n, int max_nodes, draft *out, error *err) {
+    (void)d, (void)token, (void)n, (void)err;
+    *out = (draft){.n = max_nodes};
+    for (int i = 0; i < max_nodes; i++) out->token[i] = 7, out->parent[i] = (int8_t)(i - 1);
+    return STATUS_OK;
+}
+
+static status make_sevens(void *ctx, drafter **out, error *err) {
+    static const drafter_vtable vt = {.name = "sevens", .destroy = destroy_sevens, .propose = propose_sevens};
+    (void)ctx, (void)err;
+    *out = malloc(sizeof **out);
+    assert_non_null(*out);
+    (*out)->vt = &vt;
+    return STATUS_OK;
+}
+
+// More sequences than 32 have rows with logits for drafts too.
+static void test_logit_rows(void **state) {
+    (void)state;
+    enum { N = 40 };
+    const char *path = model_of(DTYPE_F32, false);
+    static const tally_spec_mode modes[] = {TALLY_SPEC_OFF, TALLY_SPEC_LOOKUP};
+
+    for (int i = 0; i < 2; i++) {
+        tally_engine_options o = {
+            .threads = 1, .context = 128, .sequences = N, .cache_positions = N * 128, .speculation.mode = modes[i]};
+        test_engine e = test_engine_open(path, &o);
+        assert_int_equal(e.engine->logit_rows, i ? 3 * N : N);
+        e.engine->spec.make_drafter = make_sevens;
+        tally_generation *g[N];
+        tally_error err;
+        for (int k = 0; k < N; k++) {
+            tally_request r = request(8);
+            assert_int_equal(tally_generate(e.engine, &r, &g[k], &err), 0);
+        }
+        bool all = false; // a step of all of them
+        for (bool idle = false; !idle && !all;) {
+            assert_int_equal(tally_engine_step(e.engine, &idle, &err), 0);
+            all = true;
+            for (int k = 0; k < N; k++) all &= g[k]->seq.n_tokens > N_PROMPT;
+        }
+        assert_true(all);
+        assert_int_equal(tally_engine_step(e.engine, NULL, &err), 0);
+        int drafted = 0;
+        for (int k = 0; k < N; k++) drafted += g[k]->spec.draft.n;
+        assert_int_equal(drafted, i ? 2 * N : 0);
+        for (int k = 0; k < N; k++) tally_generation_close(g[k]);
+        test_engine_close(&e);
     }
 }
 
@@ -387,7 +535,8 @@ int main(void) {
         cmocka_unit_test(test_shadow),         cmocka_unit_test(test_shadow_finds),
         cmocka_unit_test(test_sessions),       cmocka_unit_test(test_polluted_history),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_auto),           cmocka_unit_test(test_auto_draft_model),
+        cmocka_unit_test(test_planned_memory), cmocka_unit_test(test_logit_rows),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
