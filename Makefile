@@ -6,6 +6,7 @@
 #   make check-simde     tests the x86 kernels of every level over emulated instructions
 #   make CONFIG=asan     any target in another configuration: release, debug, asan, ubsan, tsan
 #   make check-all       all of these, and the tests under the sanitizers (an hour)
+#   make emulator        the emulator of the Ascend API (mk/emulator.mk)
 #   make fuzz-run        fuzzes every parser for FUZZ_SECONDS each (mk/fuzz.mk)
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
 #   make install         into PREFIX (/usr/local); DESTDIR for packagers
@@ -22,7 +23,7 @@ VERSION := $(shell cat VERSION)
 include mk/config.mk
 include mk/isa.mk
 
-LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/cost/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
+LIB_SRC := $(sort $(wildcard src/*/*.c src/backend/ascend/*.c src/backend/cost/*.c src/backend/cpu/*.c src/backend/cpu/scalar/*.c $(ISA_SRC)))
 CMD_SRC := $(sort $(wildcard cmd/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
@@ -91,6 +92,7 @@ install: all
 	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
 
 include mk/examples.mk
+include mk/emulator.mk
 
 clean:
 	rm -rf build

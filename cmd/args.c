@@ -182,7 +182,7 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         int rc = set_value(row, name, equals ? equals + 1 : argv[++i], o);
         if (rc) return rc;
     }
-    if (!o->model && !o->machine) {
+    if (!o->model && !o->machine && cmd->bit != CMD_DEVICES) {
         return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
                                          : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }

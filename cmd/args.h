@@ -15,6 +15,7 @@ enum { // which subcommands take an option
     CMD_CHAT = 32,
     CMD_BENCH = 64,
     CMD_PLAN = 128,
+    CMD_DEVICES = 256,
 };
 
 enum { CONTEXT_AUTO = -1, SEED_RANDOM = -1, SAMPLING_UNSET = -1 };
@@ -28,6 +29,7 @@ typedef struct options { // strings are borrowed from argv
     const char *model;
     int threads; // 0: the library's default
     const char *cpu_level;
+    const char *device, *dtype;
     int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
     int batch, ubatch;
     const char *cache_k, *cache_v;
@@ -69,7 +71,7 @@ typedef struct options { // strings are borrowed from argv
     bool batch_json, no_special, skip_special, text;
 
     const char *device_file, *weight_type;
-    int prompt_rows, sequences; // 0: the library's default
+    int prompt_rows, sequences, ranks; // 0: the library's default
     bool per_op;
 } options;
 

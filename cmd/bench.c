@@ -142,7 +142,8 @@ static int open_for(bench_state *s, int threads, int sequences, bool plain) {
     o.parallel = sequences;
     o.cache_positions = (int64_t)sequences * (s->context + SPARE_POSITIONS);
     o.no_prefix_reuse = true;
-    o.no_fuse = plain || o.no_fuse;
+    bool npu = o.device && strcmp(o.device, "cpu") != 0; // where merged operators have other bits
+    o.no_fuse = (plain && !npu) || o.no_fuse;
     bool drafts = !plain && (o.model_draft || (o.spec && strcmp(o.spec, "off") != 0));
     return open_engine(s->model, &o, 0, drafts ? &s->draft : NULL, &s->engine);
 }

@@ -12,5 +12,6 @@ int cmd_tokenize(const options *o);
 int cmd_detokenize(const options *o);
 int cmd_inspect(const options *o);
 int cmd_plan(const options *o);
+int cmd_devices(const options *o);
 
 #endif

@@ -16,6 +16,8 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
     *out = (tally_engine_options){
         .threads = o->threads,
         .cpu_level = o->cpu_level,
+        .device = o->device,
+        .type = o->dtype,
         .context = context,
         .step_rows = o->batch ? o->batch : chunk,
         .chunk_rows = o->ubatch,

@@ -126,6 +126,8 @@ typedef struct tally_speculation { // all zero: defaults
 typedef struct tally_engine_options { // all zero: defaults
     int threads;                      // 0: one per physical core
     const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
+    const char *device;               // "cpu", "ascend:0", "emu:910B3,cann=8.5" (docs/ascend.md); NULL: cpu
+    const char *type;                 // "f16", "bf16": what an NPU converts weights to at load; NULL: as in the file
     int context; // positions of the longest sequence; 0: the model's maximum, or less if memory is short
     int64_t
         cache_positions; // positions of all sequences together; 0: `sequences` x `context`, or less if memory is short
@@ -179,14 +181,15 @@ TALLY_API tally_status tally_inspect(const tally_model *model, const tally_engin
                                      tally_error *err);
 
 typedef struct tally_plan_options { // what is zero: defaults
-    const char *device;             // file that describes the device (docs/plan.md); required
-    int context;      // positions the decode step's rows attend to; 0: 4096, or the model's maximum if less
-    int prompt;       // rows of the prefill step; 0: 512, or the context if less
-    int batch;        // sequences of the decode step; 0: 1
-    const char *type; // weight type to assume ("bf16", "q4_k", ...); NULL: the checkpoint's tensors, or without any
-                      // the type the configuration names
+    const char *device; // a device's name ("ascend-a3") or a file that describes one (docs/plan.md); required
+    int context;        // positions the decode step's rows attend to; 0: 4096, or the model's maximum if less
+    int prompt;         // rows of the prefill step; 0: 512, or the context if less
+    int batch;          // sequences of the decode step; 0: 1
+    const char *type;   // weight type to assume ("bf16", "q4_k", ...); NULL: the checkpoint's tensors, or without any
+                        // the type the configuration names
     const char *cache_k, *cache_v; // as for engines
     bool no_fuse;                  // the list as the model wrote it
+    int tp;                        // ranks that share the model; the plan is of one of them; 0: 1
 } tally_plan_options;
 
 // What a prefill and a decode step cost on a described device, as one JSON object (docs/plan.md), owned by the caller. A
@@ -337,6 +340,10 @@ typedef struct tally_trace {
 TALLY_API tally_status tally_engine_trace_start(tally_engine *engine, tally_error *err);
 // What was measured since the start, borrowed until the next start or the engine's end. All zero if there was no start.
 TALLY_API void tally_engine_trace_stop(tally_engine *engine, tally_trace *out);
+
+// The devices of this machine as one JSON object, owned by the caller: kernel levels of the processor; libraries of NPUs that were
+// looked for, and the NPUs found or why there are none.
+TALLY_API tally_status tally_devices(char **json, tally_error *err);
 
 // Kernel levels of this build, lowest first: name, one line of help, and whether this processor has it. NULL past the end.
 TALLY_API const char *tally_cpu_level(int i, const char **help, bool *available);

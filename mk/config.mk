@@ -1,7 +1,8 @@
 # Compiler flags per configuration, and the libraries.
 OBJCOPY ?= objcopy
 DEPS := jansson libpcre2-8 libutf8proc
-CPPFLAGS += -Iinclude -Isrc -I. -D_GNU_SOURCE -DTALLY_VERSION='"$(VERSION)"' $(shell $(PKG_CONFIG) --cflags $(DEPS))
+# emulator/include: our declarations of the vendor's API (cann/*.h), shared with the emulator; headers only.
+CPPFLAGS += -Iinclude -Isrc -I. -Iemulator/include -D_GNU_SOURCE -DTALLY_VERSION='"$(VERSION)"' $(shell $(PKG_CONFIG) --cflags $(DEPS))
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 CFLAGS_release := -O2 -g
 CFLAGS_debug := -O0 -g
@@ -15,7 +16,7 @@ endif
 # -ffp-contract=off: a fused multiply-add happens where the source says fma and nowhere else (docs/exactness.md).
 CFLAGS += -std=c11 $(CFLAGS_$(CONFIG)) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)
 LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(CONFIG))) -pthread
-LIBS += $(shell $(PKG_CONFIG) --libs $(DEPS)) -lm
+LIBS += $(shell $(PKG_CONFIG) --libs $(DEPS)) -ldl -lm
 # Line editing in `tally chat`, if libedit is there.
 ifeq ($(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo yes),yes)
 CMD_CPPFLAGS += -DTALLY_LIBEDIT $(shell $(PKG_CONFIG) --cflags libedit)

@@ -6,6 +6,8 @@
     X(HF_HUB_CACHE, "the Hugging Face cache in which org/name is looked up") \
     X(HF_HOME, "its parent: HF_HOME/hub") \
     X(HOME, "its default parent: ~/.cache/huggingface/hub") \
+    X(ASCEND_HOME_PATH, "the folder in whose lib64 CANN's libraries are looked for, beside the linker's folders") \
+    X(ASCEND_RT_VISIBLE_DEVICES, "which NPUs the runtime shows, as numbers with commas; read by CANN itself") \
     X(TERM, "whether progress can be drawn (not on a dumb terminal)")
 
 typedef enum env_name {

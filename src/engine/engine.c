@@ -72,17 +72,53 @@ static status check_options(const tally_engine_options *o, const model_config *c
 
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err);
 
+static dtype natural_type(const model *m) { // of the matrices of the layers
+    for (int i = 0; i < m->weights.n; i++) {
+        if (m->weights.w[i].role == WEIGHT_LINEAR) return m->weights.w[i].part[0].type;
+    }
+    return DTYPE_BF16;
+}
+
+static status fix_cache_type(const tally_engine_options *o, cache_desc *cache, dtype only, error *err) {
+    if ((o->cache_k && cache->k_type != only) || (o->cache_v && cache->v_type != only)) {
+        return error_set(err, STATUS_UNSUPPORTED, "the cache of this device is of type %s; leave -ctk and -ctv out",
+                         dtype_get(only)->name);
+    }
+    cache->k_type = cache->v_type = only;
+    return STATUS_OK;
+}
+
+static status create_device(engine_plan *p, const tally_engine_options *o, error *err) {
+    if (!o->device || strcmp(o->device, "cpu") == 0) {
+        if (o->type)
+            return error_set(err, STATUS_BAD_ARGUMENT,
+                             "--dtype %s: on the processor weights stay as they are in the file; leave it out",
+                             o->type);
+        TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
+        if (o->no_repack) backends_cpu_keep_rows(p->device);
+        return STATUS_OK;
+    }
+    if (!backends_is_ascend(o->device)) {
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "there is no device '%s'; devices are cpu, ascend:N and emu:CHIP ('tally devices' lists them)",
+                         o->device);
+    }
+    TRY(backends_create_ascend(&p->device, o->device, o->type, natural_type(&p->model), err));
+    return fix_cache_type(o, &p->model.cache, *p->device->only_cache_type, err);
+}
+
 status engine_plan_init(engine_plan *p, const tally_model *source, const tally_engine_options *o, error *err) {
     *p = (engine_plan){0};
     if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
     TRY(check_options(o, &source->config, err));
     TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
-    TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : PASS_ALL, err));
+    bool npu = o->device && strcmp(o->device, "cpu") != 0;
+    unsigned passes = npu ? PASS_FUSE_ADD_NORM | PASS_MERGE_GATED : PASS_ALL; // its attention wants q, k and v dense
+    TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : passes, err));
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));
-    TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
-    if (o->no_repack) backends_cpu_keep_rows(p->device);
+    TRY(create_device(p, o, err));
     for (int i = 0; i < p->model.list.n_ops; i++) {
         TRY(p->device->vt->supports(p->device, &p->model.list.ops[i], &p->model.weights, err));
     }
@@ -142,12 +178,16 @@ static int64_t positions_for(const tally_engine_options *o, int64_t context, int
 
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
     step_limits *l = &p->limits;
+    const backend_vtable *vt = p->device->vt;
     int n_vocab = p->model.config.n_vocab;
-    p->memory.available = meminfo_available();
+    p->memory.available = vt->memory_available ? vt->memory_available(p->device) : meminfo_available();
     if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
         p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     choose_rows(o, n_vocab, p->memory.available, l);
-    TRY(plan_memory(&p->model.list, l->max_rows, l->max_out, &p->workspace_bytes, err));
+    l->model_context = p->model.config.context_length;
+    int64_t tile = p->device->row_tile ? p->device->row_tile : 1, rows = (l->max_rows + tile - 1) / tile * tile,
+            out = (l->max_out + tile - 1) / tile * tile;
+    TRY(plan_memory(&p->model.list, rows, out, &p->workspace_bytes, err));
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),

@@ -21,6 +21,7 @@ typedef struct step_limits {
     int max_rows, max_out; // per step
     int n_blocks;          // cache blocks
     int max_context;       // positions of the longest sequence
+    int model_context;     // positions the model was made for, whatever the options say; 0: not known
 } step_limits;
 
 // One step. Rows of one sequence stand one behind the other, in ascending position; or, with `parent`, as a tree (docs/exactness.md).
@@ -66,6 +67,7 @@ typedef struct backend_vtable {
     int64_t (*block_bytes)(const backend *b, const cache_desc *desc); // one cache block, all layers
     int64_t (*scratch_bytes)(const backend *b, const op_list *g,
                              const step_limits *limits); // beside the planned workspace
+    int64_t (*memory_available)(const backend *b); // where weights, cache and workspace go; NULL: the host's memory
     status (*weight_upload)(backend *b, const weight_set *weights, int id, error *err);
     // Makes workspace, scratch and cache. The list and its weights stay the caller's and must outlive the backend.
     status (*prepare)(backend *b, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
@@ -84,6 +86,8 @@ typedef struct backend_vtable {
 
 struct backend {
     const backend_vtable *vt;
+    int row_tile;                 // the workspace is planned for a multiple of this many rows; 0: for any number
+    const dtype *only_cache_type; // of keys and values; NULL: the engine's choice
 };
 
 #endif

@@ -95,7 +95,17 @@ static void merge_at(op_list *g, int at, int n, moved *map) {
     g->n_ops -= n - 1;
 }
 
-static void merge_linear(op_list *g) {
+// Whether SWIGLU reads the result of the projection at `at`.
+static bool is_gated(const op_list *g, int at) {
+    const tensor *y = &g->ops[at].out[0];
+    for (int i = at + 1; i < g->n_ops; i++) {
+        const op *o = &g->ops[i];
+        if (o->code == OP_SWIGLU && (same_view(&o->in[0], y) || same_view(&o->in[1], y))) return true;
+    }
+    return false;
+}
+
+static void merge_linear(op_list *g, bool only_gated) {
     int n_map = g->n_temps * 2; // merging adds at most one temporary per projection
     moved *map = arena_alloc(g->memory, (size_t)n_map * sizeof *map);
     if (!map) {
@@ -106,7 +116,7 @@ static void merge_linear(op_list *g) {
     for (int i = 0; i < g->n_ops && !g->failed; i++) {
         int n = 1;
         while (i + n < g->n_ops && n < WEIGHT_MAX_PARTS && can_merge(&g->ops[i], &g->ops[i + n])) n++;
-        if (n > 1) merge_at(g, i, n, map);
+        if (n > 1 && (!only_gated || is_gated(g, i))) merge_at(g, i, n, map);
     }
     if (!g->failed) move_all(g, map);
 }
@@ -134,7 +144,7 @@ static void fuse_add_norm(op_list *g) {
 
 status passes_run(op_list *g, unsigned passes) {
     if (g->failed) return g->failed;
-    if (passes & PASS_MERGE_LINEAR) merge_linear(g);
+    if (passes & (PASS_MERGE_LINEAR | PASS_MERGE_GATED)) merge_linear(g, !(passes & PASS_MERGE_LINEAR));
     if (!g->failed && (passes & PASS_FUSE_ADD_NORM)) fuse_add_norm(g);
     return g->failed;
 }

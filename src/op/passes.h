@@ -11,6 +11,7 @@ enum {
     PASS_MERGE_LINEAR = 1,  // neighbouring projections of one input become one, with a merged weight: q/k/v, gate/up
     PASS_FUSE_ADD_NORM = 2, // ADD followed by the RMS_NORM of its result becomes ADD_RMS_NORM
     PASS_ALL = 3,
+    PASS_MERGE_GATED = 4, // of PASS_MERGE_LINEAR only gate/up, for devices whose attention takes no strides
 };
 
 status passes_run(op_list *g, unsigned passes);

@@ -1,0 +1,69 @@
+// Calling a two-phase operator: descriptors, phase 1, workspace, phase 2, and the end of the descriptors.
+//
+//     ASCEND_CALL(c, aclnnRmsNorm, tensor_of(c, x), tensor_of(c, gamma), eps, tensor_of(c, y), tensor_of(c, rstd));
+//
+// Descriptors are made while the arguments are evaluated and destroyed when the call is over, in every case. In a dry run phase 2 is
+// left out: what it leaves is the largest workspace that was asked for, and whether chip and library take the operator at all.
+#ifndef TALLY_BACKEND_ASCEND_CALL_H
+#define TALLY_BACKEND_ASCEND_CALL_H
+
+#include "backend/ascend/device.h"
+#include "op/op.h"
+
+enum { VIEW_MAX_DIMS = 4, CALL_MAX_TENSORS = 16, CALL_MAX_OTHERS = 8 };
+
+typedef struct ascend_view { // numbers on the device
+    void *data;              // start of the storage, 32-byte aligned
+    aclDataType type;
+    int rank;
+    int64_t dim[VIEW_MAX_DIMS], stride[VIEW_MAX_DIMS]; // stride in numbers
+    int64_t offset;                                    // numbers from data to the first element
+} ascend_view;
+
+// Contiguous [dim0, dim1, ...]; dims that are 0 end the list.
+ascend_view ascend_view_of(void *data, aclDataType type, const int64_t dim[VIEW_MAX_DIMS]);
+#define VIEW(data, type, ...) ascend_view_of(data, type, (const int64_t[VIEW_MAX_DIMS]){__VA_ARGS__})
+
+typedef struct ascend_call {
+    ascend_device *device;
+    bool dry;
+    void *workspace;
+    uint64_t workspace_bytes, largest_workspace;
+    int64_t launches, growths; // growths: of the workspace after the dry run
+    const op *o;               // at hand, for messages; NULL: none
+    // of the operator that is being called
+    uint64_t need;
+    aclOpExecutor *executor;
+    const aclTensor *tensor[CALL_MAX_TENSORS];
+    const aclTensorList *list[CALL_MAX_OTHERS];
+    const aclIntArray *ints[CALL_MAX_OTHERS];
+    const aclScalar *scalar[CALL_MAX_OTHERS];
+    int n_tensors, n_lists, n_ints, n_scalars;
+    bool no_memory;
+    aclDataType type; // of the first tensor
+} ascend_call;
+
+// Descriptors for the arguments of ASCEND_CALL. NULL after a failure, which the call reports.
+aclTensor *ascend_tensor(ascend_call *c, const ascend_view *v);
+aclTensorList *ascend_list(ascend_call *c, const ascend_view *v); // of one tensor
+aclIntArray *ascend_ints(ascend_call *c, const int64_t *values, int n);
+aclScalar *ascend_scalar(ascend_call *c, float value);
+
+typedef aclnnStatus ascend_phase_2(void *workspace, uint64_t bytes, aclOpExecutor *executor, aclrtStream stream);
+// What follows phase 1. The workspace is the call's; one that is too small is replaced after the stream has been waited for. The dry
+// run's sizes leave room, so that this is rare; captured graphs that hold the old one are then of no use.
+status ascend_call_finish(ascend_call *c, const char *name, int code, ascend_phase_2 *phase_2, error *err);
+status ascend_call_missing(const ascend_call *c, const char *name, error *err);
+
+#define ASCEND_HAS(c, name) ((c)->device->lib.name != NULL)
+#define ASCEND_CALL(c, name, ...) \
+    do { \
+        const ascend_library *lib_ = &(c)->device->lib; \
+        if (!lib_->name || !lib_->name##GetWorkspaceSize) return ascend_call_missing((c), #name, err); \
+        int code_ = lib_->name##GetWorkspaceSize(__VA_ARGS__, &(c)->need, &(c)->executor); \
+        TRY(ascend_call_finish((c), #name, code_, lib_->name, err)); \
+    } while (0)
+
+const char *ascend_type_name(aclDataType type);
+
+#endif

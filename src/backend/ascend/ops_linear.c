@@ -1,0 +1,46 @@
+// Products with weights. A weight is kept as in the file, [outputs, inputs], and used as a transposed view.
+#include "backend/ascend/internal.h"
+
+enum { KEEP_TYPE = 0 }; // cubeMathType
+
+static status product(ascend_call *c, const ascend_view v[3], error *err) {
+    ASCEND_CALL(c, aclnnMm, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]), ascend_tensor(c, &v[2]), KEEP_TYPE);
+    return STATUS_OK;
+}
+
+static status product_with_bias(ascend_call *c, const ascend_view v[3], const ascend_view *bias, error *err) {
+    ASCEND_CALL(c, aclnnAddmm, ascend_tensor(c, bias), ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]),
+                ascend_scalar(c, 1), ascend_scalar(c, 1), ascend_tensor(c, &v[2]), KEEP_TYPE);
+    return STATUS_OK;
+}
+
+static status cast(ascend_call *c, const ascend_view *from, const ascend_view *to, error *err) {
+    ASCEND_CALL(c, aclnnCast, ascend_tensor(c, from), to->type, ascend_tensor(c, to));
+    return STATUS_OK;
+}
+
+static status add_bias(ascend_call *c, const ascend_view *y, const ascend_view *bias, error *err) {
+    ASCEND_CALL(c, aclnnInplaceAdd, ascend_tensor(c, y), ascend_tensor(c, bias), ascend_scalar(c, 1));
+    return STATUS_OK;
+}
+
+static status linear_tile(ascend_backend *b, const op *o, int t, error *err) {
+    ascend_view v[3] = {ascend_rows_view(b, &o->in[0], t), ascend_turned(ascend_weight_view(b, &o->in[1])),
+                        ascend_rows_view(b, &o->out[0], t)};
+    if (v[1].type != v[0].type) { // a router in F32
+        ascend_view wide = VIEW(b->scratch.router, v[1].type, v[0].dim[0], v[0].dim[1]);
+        TRY(cast(&b->call, &v[0], &wide, err));
+        v[0] = wide;
+    }
+    if (o->in[2].where == STORAGE_NONE) return product(&b->call, v, err);
+    ascend_view bias = ascend_weight_view(b, &o->in[2]);
+    if (ascend_fuses(b, ASCEND_FUSED_BIAS)) return product_with_bias(&b->call, v, &bias, err);
+    TRY(product(&b->call, v, err));
+    return add_bias(&b->call, &v[2], &bias, err);
+}
+
+status ascend_linear(ascend_backend *b, const op *o, int *skip, error *err) {
+    (void)skip;
+    for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) TRY(linear_tile(b, o, t, err));
+    return STATUS_OK;
+}

@@ -1,0 +1,123 @@
+// Weights on the device: one type for all, rows of merged projections one behind the other, experts stacked. The router is kept in
+// F32, as the operators of its chip allow.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/ascend/internal.h"
+
+// 910A and 310P refuse products of F32 (cubeMathType 0), so their router computes in the activations' type.
+aclDataType ascend_weight_type(const ascend_backend *b, const weight *w) {
+    bool wide = b->device.family != ASCEND_910A && b->device.family != ASCEND_310P;
+    return w->role == WEIGHT_ROUTER && wide ? ACL_FLOAT : ascend_act(b);
+}
+
+static int64_t numbers(const weight *w) { return w->n_experts * w->n * w->k; }
+static dtype host_type(aclDataType t) { return t == ACL_FLOAT ? DTYPE_F32 : t == ACL_BF16 ? DTYPE_BF16 : DTYPE_F16; }
+
+int64_t ascend_weight_bytes(const backend *base, const weight *w) {
+    const ascend_backend *b = (const ascend_backend *)base;
+    return dtype_row_bytes(host_type(ascend_weight_type(b, w)), numbers(w));
+}
+
+// Numbers that are finite in the file and not on the device would make every row that meets them infinite.
+static bool overflows(const float *from, const void *to, dtype type, int64_t n) {
+    const uint16_t *half = to;
+    for (int64_t i = 0; type == DTYPE_F16 && i < n; i++) {
+        if ((half[i] & 0x7c00) == 0x7c00 && isfinite(from[i])) return true;
+    }
+    return false;
+}
+
+typedef struct piece { // n numbers of one type in the file, to a place on the device
+    const weight *w;
+    const void *src;
+    dtype from, to;
+    int64_t n, row; // row: numbers that belong together (blocks do not cross rows)
+    char *dst;
+} piece;
+
+static status convert_piece(const ascend_backend *b, const piece *p, error *err) {
+    enum { CHUNK = 1 << 20 };
+    const dtype_info *from = dtype_get(p->from), *to = dtype_get(p->to);
+    int64_t rows = p->row < CHUNK ? CHUNK / p->row : 1, chunk = rows * p->row;
+    if (chunk > p->n) chunk = p->n;
+    float *f32 = malloc((size_t)chunk * sizeof *f32);
+    char *out = malloc((size_t)dtype_row_bytes(p->to, chunk));
+    status s = f32 && out ? STATUS_OK : error_no_memory(err, (unsigned long long)chunk * 6);
+    for (int64_t at = 0; !s && at < p->n; at += chunk) {
+        int64_t n = p->n - at < chunk ? p->n - at : chunk;
+        from->to_f32(f32, (const char *)p->src + dtype_row_bytes(p->from, at), n);
+        to->from_f32(out, f32, n);
+        if (overflows(f32, out, p->to, n)) {
+            s = error_set(err, STATUS_UNSUPPORTED,
+                          "%s of layer %d has numbers beyond 65504, the largest of F16; use a chip with BF16",
+                          p->w->label, p->w->layer);
+        }
+        if (!s)
+            s = ascend_device_upload(&b->device, p->dst + dtype_row_bytes(p->to, at), out,
+                                     (size_t)dtype_row_bytes(p->to, n), err);
+    }
+    free(f32);
+    free(out);
+    return s;
+}
+
+static status upload_piece(const ascend_backend *b, const piece *p, error *err) {
+    if (p->from == p->to)
+        return ascend_device_upload(&b->device, p->dst, p->src, (size_t)dtype_row_bytes(p->to, p->n), err);
+    const dtype_info *from = dtype_get(p->from);
+    if (!from->to_f32 || p->row % from->block_elems)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s of layer %d has rows of %lld numbers of type %s, which cannot be converted", p->w->label,
+                         p->w->layer, (long long)p->row, from->name);
+    return convert_piece(b, p, err);
+}
+
+// A tied head and the embedding are one matrix.
+static void *shared_with(const ascend_backend *b, const weight_set *weights, int id, aclDataType type) {
+    const weight *w = &weights->w[id];
+    for (int i = 0; i < b->n_weights; i++) {
+        const weight *o = &weights->w[i];
+        if (!b->weights[i].data || b->weights[i].type != type || o->n_parts != 1 || w->n_parts != 1) continue;
+        bool same = o->part[0].data && w->part[0].data && o->part[0].data[0] == w->part[0].data[0];
+        if (same && o->n_experts == 1 && w->n_experts == 1 && o->n == w->n && o->k == w->k) return b->weights[i].data;
+    }
+    return NULL;
+}
+
+static status upload_all(const ascend_backend *b, const weight *w, const ascend_weight *dst, error *err) {
+    dtype to = host_type(dst->type);
+    for (int64_t x = 0; x < w->n_experts; x++) {
+        int64_t at = x * w->n * w->k;
+        for (int i = 0; i < w->n_parts; i++) {
+            int64_t n = w->part[i].n_rows * w->k, row = w->role == WEIGHT_VECTOR ? w->part[i].n_rows : w->k;
+            piece p = {w, w->part[i].data[x], w->part[i].type, to, n, row, (char *)dst->data + dtype_row_bytes(to, at)};
+            TRY(upload_piece(b, &p, err));
+            at += n;
+        }
+    }
+    return STATUS_OK;
+}
+
+status ascend_weight_upload(backend *base, const weight_set *weights, int id, error *err) {
+    ascend_backend *b = (ascend_backend *)base;
+    TRY(ascend_device_enter(&b->device, err));
+    if (!b->weights) {
+        b->weights = calloc((size_t)weights->n, sizeof *b->weights);
+        if (!b->weights) return error_no_memory(err, (unsigned long long)weights->n * sizeof *b->weights);
+        b->n_weights = weights->n;
+    }
+    const weight *w = &weights->w[id];
+    ascend_weight *dst = &b->weights[id];
+    aclDataType type = ascend_weight_type(b, w);
+    void *same = shared_with(b, weights, id, type);
+    if (same) {
+        *dst = (ascend_weight){same, type};
+        return STATUS_OK;
+    }
+    void *data;
+    TRY(ascend_device_alloc(&b->device, ascend_weight_bytes(base, w), w->label, &data, err));
+    *dst = (ascend_weight){data, type};
+    return upload_all(b, w, dst, err);
+}
