@@ -122,6 +122,9 @@ static void test_a2_composed(void **state) {
     (void)state, check_place(&(place){"emu:910B3,off=all", DTYPE_BF16, 3, true});
 }
 static void test_a2_81(void **state) { (void)state, check_place(&(place){"emu:910B3,cann=8.1", DTYPE_BF16, 3, true}); }
+static void test_a2_inexact(void **state) {
+    (void)state, check_place(&(place){"emu:910B3,exact=off", DTYPE_BF16, 2, true});
+}
 static void test_a3_85(void **state) {
     (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true});
 }
@@ -129,8 +132,9 @@ static void test_910a(void **state) { (void)state, check_place(&(place){"emu:910
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16), cmocka_unit_test(test_a2_composed),
-        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a3_85),  cmocka_unit_test(test_910a),
+        cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16),     cmocka_unit_test(test_a2_composed),
+        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a2_inexact), cmocka_unit_test(test_a3_85),
+        cmocka_unit_test(test_910a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

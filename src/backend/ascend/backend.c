@@ -17,8 +17,8 @@ ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile)
     ascend_view v = {
         .data = (char *)b->temps + b->list->temps[t->id].offset, .type = b->temp_type[t->id], .rank = t->n_dims};
     for (int i = 0; i < t->n_dims; i++) v.dim[i] = t->dim[i], v.stride[i] = t->stride[i];
-    v.dim[0] = b->spec.tile;
-    v.offset = t->offset + (int64_t)tile * b->spec.tile * t->stride[0];
+    v.dim[0] = t->rows == ROWS_OUT ? b->rows.out_tile : b->rows.tile;
+    v.offset = t->offset + tile * v.dim[0] * t->stride[0];
     return v;
 }
 
@@ -148,7 +148,7 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     ascend_device *d = &b->device;
     ascend_scratch *s = &b->scratch;
     scratch_need n = measure_scratch(b);
-    int64_t tile = b->spec.tile, rows = ascend_pad(b->limits.max_rows, b->spec.tile);
+    int64_t tile = ascend_most_tile(b), rows = ascend_pad(b->limits.max_rows, b->spec.tile);
     for (int i = 0; i < 3 && n.rope; i++)
         TRY(ascend_device_alloc(d, tile * n.rope * 2, "rotated heads", &s->rope[i], err));
     if (n.router) TRY(ascend_device_alloc(d, tile * n.router * 4, "the router's rows", &s->router, err));
@@ -158,8 +158,8 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     TRY(ascend_device_alloc(d, tile * n.sorted * 2, "rows by expert", &s->experts, err));
     TRY(ascend_device_alloc(d, tile * n.entries * 4, "experts of rows", &s->expert_ids, err));
     TRY(ascend_device_alloc(d, rows * n.entries * 4, "places of rows", &s->expert_row, err));
-    TRY(ascend_device_alloc(d, rows / tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
-    TRY(ascend_device_alloc(d, rows / tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
+    TRY(ascend_device_alloc(d, rows / b->spec.tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
+    TRY(ascend_device_alloc(d, rows / b->spec.tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
     return ascend_device_alloc(d, tile * n.entries * 4, "experts' factors", &s->expert_p, err);
 }
 
@@ -303,7 +303,7 @@ static status copy_async(ascend_backend *b, void *dst, const void *src, size_t n
 status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     const ascend_rows *r = &b->rows;
     ascend_rows_fill(b, in);
-    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
+    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * r->tile), vocab = (size_t)b->list->logits.dim[1];
     const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
     TRY(ascend_graph_run(b, err));

@@ -36,7 +36,7 @@ void ascend_graph_free(ascend_backend *b) {
 static bool make_key(const ascend_backend *b, ascend_graph_key *key) {
     const ascend_rows *r = &b->rows;
     *key = (ascend_graph_key){.n_out_tiles = r->n_out_tiles, .n_attention = r->n_attention};
-    if (r->n_tiles != 1 || r->n_attention > GRAPH_MAX_ATTENTION) return false;
+    if (r->direct || r->n_tiles != 1 || r->n_attention > GRAPH_MAX_ATTENTION) return false;
     for (int i = 0; i < r->n_attention; i++)
         key->attention[i][0] = r->attention[i].block, key->attention[i][1] = r->attention[i].n_path_blocks;
     return true;

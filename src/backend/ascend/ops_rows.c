@@ -12,7 +12,7 @@ status ascend_embed(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     ascend_view table = ascend_weight_view(b, &o->in[0]);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        ascend_view ids = ascend_input_view(b, b->rows.token + t * b->spec.tile, b->spec.tile),
+        ascend_view ids = ascend_input_view(b, b->rows.token + t * b->rows.tile, b->rows.tile),
                     out = ascend_rows_view(b, &o->out[0], t);
         TRY(ascend_select(&b->call, &table, &ids, &out, err));
     }
@@ -22,9 +22,9 @@ status ascend_embed(ascend_backend *b, const op *o, int *skip, error *err) {
 status ascend_gather_rows(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     ascend_view all = ascend_rows_view(b, &o->in[0], 0);
-    all.dim[0] = (int64_t)b->rows.n_tiles * b->spec.tile;
+    all.dim[0] = (int64_t)b->rows.n_tiles * b->rows.tile;
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        ascend_view rows = ascend_input_view(b, b->rows.out_row + t * b->spec.tile, b->spec.tile),
+        ascend_view rows = ascend_input_view(b, b->rows.out_row + t * b->rows.out_tile, b->rows.out_tile),
                     out = ascend_rows_view(b, &o->out[0], t);
         TRY(ascend_select(&b->call, &all, &rows, &out, err));
     }
@@ -63,8 +63,8 @@ static ascend_view rstd_view(const ascend_backend *b, const op *o, const ascend_
         return x->rank == 3 ? VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], x->dim[1], 1)
                             : VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], 1);
     }
-    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->spec.tile, 1);
-    v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->spec.tile;
+    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->rows.tile, 1);
+    v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->rows.tile;
     return v;
 }
 

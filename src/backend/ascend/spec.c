@@ -68,7 +68,8 @@ static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
         return error_set(err, STATUS_BAD_ARGUMENT,
-                         "--device ascend:N knows no setting '%.*s'; off=, tile= and graph= are all", STR_ARG(word));
+                         "--device ascend:N knows no setting '%.*s'; exact=, off=, tile= and graph= are all",
+                         STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes",
                          sizeof s->settings);
@@ -83,6 +84,11 @@ static status parse_word(ascend_spec *s, str word, error *err) {
     if (takes(word, "off", &value)) return parse_off(value, &s->off, err);
     if (takes(word, "tile", &value)) return parse_tile(value, &s->tile, err);
     if (takes(word, "graph", &value)) return parse_graph(value, s, err);
+    if (takes(word, "exact", &value)) {
+        s->exact = str_is(value, "on");
+        if (s->exact || str_is(value, "off")) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: exact=%.*s is none of on, off", STR_ARG(value));
+    }
     if (s->emulated && takes(word, "cann", &value)) {
         if (!str_is(value, "8.1") && !str_is(value, "8.5") && !str_is(value, "9.1"))
             return error_set(err, STATUS_BAD_ARGUMENT, "--device: cann=%.*s is none of 8.1, 8.5, 9.1", STR_ARG(value));
@@ -93,7 +99,7 @@ static status parse_word(ascend_spec *s, str word, error *err) {
 }
 
 status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
-    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE};
+    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE, .exact = true};
     str all = str_from(text);
     s->emulated = str_starts(all, STR("emu:"));
     if (!s->emulated && !str_starts(all, STR("ascend:")))

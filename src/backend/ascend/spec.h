@@ -29,6 +29,7 @@ typedef struct ascend_spec {
     char cann[8];       // the emulator's library version
     char settings[512]; // what the emulator is configured with, the chip first
     unsigned off;       // bits of ascend_fused
+    bool exact;         // equal shapes for equal rows, at the price that docs/ascend.md names
     int tile;           // rows that every product is padded to
     enum { ASCEND_GRAPH_AUTO, ASCEND_GRAPH_ON, ASCEND_GRAPH_OFF } graph; // replay of captured steps
 } ascend_spec;
