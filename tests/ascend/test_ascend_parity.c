@@ -125,15 +125,92 @@ static void test_a2_81(void **state) { (void)state, check_place(&(place){"emu:91
 static void test_a2_inexact(void **state) {
     (void)state, check_place(&(place){"emu:910B3,exact=off", DTYPE_BF16, 2, true});
 }
+static void test_310p(void **state) { (void)state, check_place(&(place){"emu:310P3", DTYPE_F16, 7, true}); }
+static void test_950(void **state) { (void)state, check_place(&(place){"emu:950PR", DTYPE_BF16, 7, true}); }
 static void test_a3_85(void **state) {
     (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true});
 }
 static void test_910a(void **state) { (void)state, check_place(&(place){"emu:910A", DTYPE_F16, 3, true}); }
 
+// ---- which operators ran -------------------------------------------------------------------------------------------------------
+
+static bool ran(const char *trace, const char *name) {
+    char want[100];
+    snprintf(want, sizeof want, "%s(", name);
+    return strstr(trace, want) != NULL;
+}
+
+// The emulator's trace of a mixture with heads of 64, for which every fused operator is legal.
+static void check_operators(const char *device, const char *const *want, const char *const *not_want) {
+    temp_folder t = temp_folder_make();
+    emulated emu = emulated_open();
+    emu.reset();
+    char path[300], with_trace[500], file[300];
+    snprintf(path, sizeof path, "%s/model.gguf", t.path);
+    snprintf(file, sizeof file, "%s/trace", t.path);
+    snprintf(with_trace, sizeof with_trace, "%s,trace=%s", device, file);
+    tiny_random_gguf(path, DTYPE_F16, true, 7);
+    tally_engine_options o = {.threads = 1, .context = 64, .step_rows = 16, .logit_rows = 16, .device = with_trace};
+    test_engine e = test_engine_open(path, &o);
+    const int32_t ids[3] = {5, 6, 7};
+    free(test_eval(&e, ids, 3, 3));
+    test_engine_close(&e);
+    emulated_next(&emu);
+    FILE *in = fopen(file, "r");
+    assert_non_null(in);
+    enum { MOST = 1 << 22 };
+    char *text = malloc(MOST);
+    assert_non_null(text);
+    text[fread(text, 1, MOST - 1, in)] = 0;
+    fclose(in);
+    for (; *want; want++) {
+        if (!ran(text, *want)) fail_msg("%s: %s did not run", device, *want);
+    }
+    for (; *not_want; not_want++) {
+        if (ran(text, *not_want)) fail_msg("%s: %s ran", device, *not_want);
+    }
+    free(text);
+    emulated_close(&emu);
+    temp_folder_remove(&t);
+}
+
+static void test_operators(void **state) {
+    (void)state;
+    static const char *const newest[] = {"aclnnFusedInferAttentionScoreV4",
+                                         "aclnnApplyRotaryPosEmbV2",
+                                         "aclnnAddRmsNorm",
+                                         "aclnnSwiGlu",
+                                         "aclnnScatterPaKvCache",
+                                         "aclnnMoeGatingTopKSoftmaxV2",
+                                         "aclnnMoeInitRoutingV2",
+                                         "aclnnGroupedMatmulV5",
+                                         "aclnnMoeFinalizeRoutingV2",
+                                         NULL};
+    static const char *const oldest[] = {"aclnnFusedInferAttentionScoreV3",
+                                         "aclnnApplyRotaryPosEmb",
+                                         "aclnnInplaceIndexCopy",
+                                         "aclnnGroupedMatmulV4",
+                                         "aclnnAddRmsNorm",
+                                         "aclnnSwiGlu",
+                                         NULL};
+    static const char *const composed[] = {"aclnnSoftmax", "aclnnMatmul", "aclnnSilu",         "aclnnTopk",
+                                           "aclnnSub",     "aclnnSWhere", "aclnnIndexPutImpl", NULL};
+    check_operators("emu:910B3,tile=16", newest, composed);
+    check_operators("emu:910_9382,tile=16,cann=8.1", oldest, composed);
+    check_operators("emu:910B3,tile=16,off=all",
+                    (const char *const[]){"aclnnSoftmax", "aclnnMatmul", "aclnnSilu", "aclnnTopk", "aclnnSub", NULL},
+                    newest);
+    check_operators(
+        "emu:910A,tile=16",
+        (const char *const[]){"aclnnSoftmax", "aclnnIndexPutImpl", "aclnnApplyRotaryPosEmb", "aclnnSWhere", NULL},
+        newest);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16),     cmocka_unit_test(test_a2_composed),
-        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a2_inexact), cmocka_unit_test(test_a3_85),
+        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a2_inexact), cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_310p),  cmocka_unit_test(test_950),        cmocka_unit_test(test_a3_85),
         cmocka_unit_test(test_910a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

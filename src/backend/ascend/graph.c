@@ -18,6 +18,8 @@ status ascend_graph_prepare(ascend_backend *b, error *err) {
         b->graphs.why_not = "the library has no graph capture";
     } else if (b->device.family == ASCEND_910A) {
         b->graphs.why_not = "the chip has no graph capture";
+    } else if (b->device.family == ASCEND_310P) {
+        b->graphs.why_not = "the cache is written by copies, which cannot be captured";
     } else {
         b->graphs.on = true;
     }

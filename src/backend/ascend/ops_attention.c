@@ -93,14 +93,32 @@ static status scatter_both(ascend_backend *b, const op *o, const ascend_view kv[
     return STATUS_OK;
 }
 
-static status scatter_one(ascend_call *c, const ascend_view *rows, const ascend_view *slots, const ascend_view *cache,
-                          error *err) {
+// Row by row, where the chip has no operator for it (310P); the slots are on the host, too.
+static status copy_rows(ascend_backend *b, const ascend_view *rows, int t, const ascend_view *cache, error *err) {
+    size_t n = (size_t)(cache->dim[1] * 2);
+    const int32_t *slot = b->rows.host + b->rows.slot + t * b->rows.tile;
+    for (int i = 0; i < b->rows.tile && !b->call.dry; i++) {
+        const char *from = (const char *)rows->data + (rows->offset + i * rows->stride[0]) * 2;
+        int code = b->device.lib.aclrtMemcpyAsync((char *)cache->data + slot[i] * n, n, from, n,
+                                                  ACL_MEMCPY_DEVICE_TO_DEVICE, b->device.stream);
+        TRY(ascend_check(&b->device, code, "aclrtMemcpyAsync", err));
+    }
+    return STATUS_OK;
+}
+
+static status scatter_one(ascend_backend *b, const op *o, int part, int t, error *err) {
+    ascend_call *c = &b->call;
+    ascend_view rows = ascend_flat(ascend_rows_view(b, &o->in[part], t)),
+                cache = cache_view(b, o->layer, part, b->n_blocks),
+                slots = ascend_input_view(b, b->rows.slot + t * b->rows.tile, b->rows.tile);
     if (ASCEND_HAS(c, aclnnInplaceIndexCopy)) {
-        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, cache), 0, ascend_tensor(c, slots),
-                    ascend_tensor(c, rows));
+        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, &cache), 0, ascend_tensor(c, &slots),
+                    ascend_tensor(c, &rows));
+    } else if (ASCEND_HAS(c, aclnnIndexPutImpl)) {
+        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, &cache), ascend_list(c, &slots), ascend_tensor(c, &rows),
+                    false, false);
     } else {
-        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, cache), ascend_list(c, slots), ascend_tensor(c, rows), false,
-                    false);
+        TRY(copy_rows(b, &rows, t, &cache, err));
     }
     return STATUS_OK;
 }
@@ -115,10 +133,7 @@ status ascend_kv_store(ascend_backend *b, const op *o, int *skip, error *err) {
             TRY(scatter_both(b, o, kv, &slots, err));
             continue;
         }
-        for (int i = 0; i < 2; i++) {
-            ascend_view rows = ascend_flat(kv[i]), cache = cache_view(b, o->layer, i, b->n_blocks);
-            TRY(scatter_one(&b->call, &rows, &slots, &cache, err));
-        }
+        for (int i = 0; i < 2; i++) TRY(scatter_one(b, o, i, t, err));
     }
     return STATUS_OK;
 }

@@ -170,7 +170,8 @@ status ascend_rope(ascend_backend *b, const op *o, int *skip, error *err) {
     const tensor *x = &o->in[0];
     bool pair = takes_pair(b, o), interleaved = o->args.rope.interleaved;
     bool one = ascend_fuses(b, ASCEND_FUSED_ROPE) && ASCEND_HAS(&b->call, aclnnRotaryPositionEmbedding) && dense(x) &&
-               o->args.rope.dim == x->dim[2] && x->dim[2] < 896;
+               o->args.rope.dim == x->dim[2] && x->dim[2] < 896 &&
+               !(interleaved && b->device.family == ASCEND_310P); // which knows halves only
     if (pair) *skip = 1;
     for (int t = 0; t < ascend_tiles(b, x); t++) {
         if (pair) {

@@ -91,7 +91,8 @@ static status add_rms_fused(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_add_rms_norm(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    bool fused = ascend_fuses(b, ASCEND_FUSED_ADD_NORM) && ASCEND_HAS(&b->call, aclnnAddRmsNorm);
+    bool fused = ascend_fuses(b, ASCEND_FUSED_ADD_NORM) && ASCEND_HAS(&b->call, aclnnAddRmsNorm) &&
+                 b->device.family != ASCEND_310P; // where it leaves 1/rms out
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
         if (fused) {
             TRY(add_rms_fused(b, o, t, err));
@@ -136,7 +137,8 @@ status ascend_swiglu(ascend_backend *b, const op *o, int *skip, error *err) {
     const tensor *g = &o->in[0], *u = &o->in[1];
     int64_t n = g->dim[g->n_dims - 1];
     bool merged = g->id == u->id && u->offset == g->offset + n && g->stride[g->n_dims - 2] == 2 * n;
-    bool fused = merged && ascend_fuses(b, ASCEND_FUSED_SWIGLU) && ASCEND_HAS(&b->call, aclnnSwiGlu);
+    bool fits = b->device.family != ASCEND_310P || n % 32 == 0; // halves of whole 64 bytes
+    bool fused = merged && fits && ascend_fuses(b, ASCEND_FUSED_SWIGLU) && ASCEND_HAS(&b->call, aclnnSwiGlu);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
         ascend_view gate = as_rows(ascend_rows_view(b, g, t)), up = as_rows(ascend_rows_view(b, u, t)),
                     out = as_rows(ascend_rows_view(b, &o->out[0], t));
