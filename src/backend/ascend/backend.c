@@ -178,12 +178,14 @@ static status alloc_cache(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
+static size_t logit_bytes(const ascend_backend *b) { return b->temp_type[b->list->logits.id] == ACL_FLOAT ? 4 : 2; }
+
 static status alloc_host(ascend_backend *b, error *err) {
     const ascend_library *lib = &b->device.lib;
     size_t rows = (size_t)ascend_pad(b->limits.max_rows, b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
     size_t logits = (size_t)b->limits.max_out * vocab;
     void *host;
-    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * 2 + 32), "aclrtMallocHost", err));
+    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * logit_bytes(b) + 32), "aclrtMallocHost", err));
     b->host_logits = host;
     TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, (size_t)b->n_norms * rows * 4 + 32), "aclrtMallocHost",
                      err));
@@ -308,9 +310,11 @@ status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
     TRY(ascend_graph_run(b, err));
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
-    TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * 2, ACL_MEMCPY_DEVICE_TO_HOST, err));
+    TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * logit_bytes(b), ACL_MEMCPY_DEVICE_TO_HOST,
+                   err));
     TRY(ascend_device_sync(&b->device, err));
-    dtype_get(b->type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
+    dtype type = logit_bytes(b) == 4 ? DTYPE_F32 : b->type;
+    dtype_get(type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
     return STATUS_OK;
 }
 

@@ -114,7 +114,7 @@ typedef struct ascend_backend {
     void *inputs; // the step's integers on the device
     ascend_rows rows;
     ascend_scratch scratch;
-    void *host_logits; // pinned, [max_out][n_vocab] in the activations' type
+    void *host_logits; // pinned, [max_out][n_vocab] in the type of the list's result
     float *host_rstd;  // pinned, [norms][rows]
     float *logits;
     int16_t *fault;
@@ -193,6 +193,7 @@ OPCODE_LIST(ASCEND_OP_DECLARE)
 
 status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to,
                      error *err);
+status ascend_cast(ascend_call *c, const ascend_view *from, const ascend_view *to, error *err);
 status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *rstd, float eps, error *err);
 bool ascend_attention_fused(const ascend_backend *b, const op *o);
 status ascend_attention_prepare(ascend_backend *b, error *err);

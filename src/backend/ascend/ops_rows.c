@@ -8,13 +8,18 @@ status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view 
     return STATUS_OK;
 }
 
+// A table that is the head as well may be in F32.
 status ascend_embed(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     ascend_view table = ascend_weight_view(b, &o->in[0]);
+    int tile = b->rows.tile;
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        ascend_view ids = ascend_input_view(b, b->rows.token + t * b->rows.tile, b->rows.tile),
-                    out = ascend_rows_view(b, &o->out[0], t);
-        TRY(ascend_select(&b->call, &table, &ids, &out, err));
+        ascend_view ids = ascend_input_view(b, b->rows.token + t * tile, tile),
+                    out = ascend_rows_view(b, &o->out[0], t),
+                    wide = VIEW(b->scratch.router, table.type, tile, table.dim[1]);
+        bool same = table.type == out.type;
+        TRY(ascend_select(&b->call, &table, &ids, same ? &out : &wide, err));
+        if (!same) TRY(ascend_cast(&b->call, &wide, &out, err));
     }
     return STATUS_OK;
 }

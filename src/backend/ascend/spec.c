@@ -68,7 +68,7 @@ static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
         return error_set(err, STATUS_BAD_ARGUMENT,
-                         "--device ascend:N knows no setting '%.*s'; exact=, off=, tile= and graph= are all",
+                         "--device ascend:N knows no setting '%.*s'; exact=, graph=, head=, off= and tile= are all",
                          STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes",
@@ -84,6 +84,11 @@ static status parse_word(ascend_spec *s, str word, error *err) {
     if (takes(word, "off", &value)) return parse_off(value, &s->off, err);
     if (takes(word, "tile", &value)) return parse_tile(value, &s->tile, err);
     if (takes(word, "graph", &value)) return parse_graph(value, s, err);
+    if (takes(word, "head", &value)) {
+        s->wide_head = str_is(value, "f32");
+        if (s->wide_head || str_is(value, "half")) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: head=%.*s is none of f32, half", STR_ARG(value));
+    }
     if (takes(word, "exact", &value)) {
         s->exact = str_is(value, "on");
         if (s->exact || str_is(value, "off")) return STATUS_OK;
@@ -99,7 +104,7 @@ static status parse_word(ascend_spec *s, str word, error *err) {
 }
 
 status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
-    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE, .exact = true};
+    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE, .exact = true, .wide_head = true};
     str all = str_from(text);
     s->emulated = str_starts(all, STR("emu:"));
     if (!s->emulated && !str_starts(all, STR("ascend:")))
