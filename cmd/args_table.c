@@ -50,6 +50,10 @@ const option_row option_table[] = {
          "cpu (default), ascend:N, or emu:CHIP, the emulator; 'tally devices' lists them, docs/ascend.md the settings"),
     {"Model", "--dtype", "TYPE", OPTION_TEXT, FIELD(dtype), LOADS, 0, 0, 0, "f16|bf16",
      "with an NPU: weights are converted to f16 or bf16 when they are loaded; default: as in the file"},
+    {"Model", "--exact", "ON", OPTION_TEXT, FIELD(exact), LOADS, 0, 0, 0, "on|off",
+     "with an NPU: off computes steps in their own shapes, faster for prompts, and may change answers; default on"},
+    {"Model", "--graph", "WHEN", OPTION_TEXT, FIELD(graph), LOADS, 0, 0, 0, "auto|on|off",
+     "with an NPU: replay captured steps; default auto, where chip and library can (same results)"},
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 

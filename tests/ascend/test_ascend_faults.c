@@ -229,7 +229,9 @@ static void test_refusals(void **state) {
     expect_error(&f, "ascend:x", &o, "the device is a number");
     expect_error(&f, "ascend:0", &o, "libascendcl.so cannot be loaded");
     expect_error(&f, "emu:910B3", &cache, "the cache of this device is of type BF16");
-    expect_error(&f, NULL, &typed, "--dtype f16: on the processor");
+    expect_error(&f, NULL, &typed, "--dtype is for NPUs");
+    cache = o, cache.graph = "on", cache.type = "f16";
+    expect_error(&f, "emu:910A", &cache, "graph=on: the chip has no graph capture");
     fixture_close(&f);
 }
 

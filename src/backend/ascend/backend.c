@@ -397,6 +397,8 @@ status ascend_backend_create(backend **out, const ascend_options *o, error *err)
     if (!b) return error_no_memory(err, sizeof *b);
     b->base.vt = &ascend_vtable;
     status s = ascend_spec_parse(o->device, &b->spec, err);
+    if (!s) s = ascend_spec_set(&b->spec, "exact", o->exact, err);
+    if (!s) s = ascend_spec_set(&b->spec, "graph", o->graph, err);
     if (!s) s = ascend_device_open(&b->device, &b->spec, err);
     if (s) {
         free(b);

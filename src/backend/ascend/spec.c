@@ -1,5 +1,6 @@
 #include "backend/ascend/spec.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,4 +133,11 @@ status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
         }
     }
     return STATUS_OK;
+}
+
+status ascend_spec_set(ascend_spec *s, const char *key, const char *value, error *err) {
+    char word[64];
+    if (!value) return STATUS_OK;
+    snprintf(word, sizeof word, "%s=%s", key, value);
+    return parse_word(s, str_from(word), err);
 }

@@ -36,5 +36,7 @@ typedef struct ascend_spec {
 } ascend_spec;
 
 status ascend_spec_parse(const char *text, ascend_spec *out, error *err);
+// One more word, KEY=value; nothing for a NULL value.
+status ascend_spec_set(ascend_spec *s, const char *key, const char *value, error *err);
 
 #endif
