@@ -101,4 +101,4 @@ include mk/check.mk
 include mk/fuzz.mk
 include mk/check-all.mk
 
--include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC))
+-include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC) $(FUZZ_SRC))

@@ -33,7 +33,7 @@ typedef struct options { // strings are borrowed from argv
     int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
     int batch, ubatch;
     const char *cache_k, *cache_v;
-    bool no_mmap, no_fuse, verbose;
+    bool no_mmap, no_repack, no_fuse, verbose;
 
     const char *prompt, *prompt_file, *ids;
     bool no_parse_special;
@@ -56,10 +56,17 @@ typedef struct options { // strings are borrowed from argv
     int64_t cache_positions; // 0: what the requests need
     bool no_prefix_reuse;
 
+    const char *spec, *model_draft;                   // NULL: the command's default; no draft model
+    int draft_max, draft_min, lookup_min, lookup_max; // 0: the library's default
+    int64_t lookup_corpus;
+    int shadow;
+
     const char *bench_prompt, *bench_gen, *bench_depth, *bench_threads, *bench_parallel,
         *bench_format; // lists "512,4096"
     int repetitions;
-    bool machine;
+    bool machine, trace;
+    bool spec_suite, spec_stops;
+    const char *spec_prompts, *verify_rows;
 
     bool batch_json, no_special, skip_special, text;
 

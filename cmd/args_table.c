@@ -15,6 +15,8 @@
 enum {
     PROMPTS = CMD_RUN | CMD_EVAL,                // takes a prompt on the command line
     LOADS = PROMPTS | CMD_CHAT | CMD_BENCH,      // loads weights
+    SAMPLES = CMD_RUN | CMD_BENCH,               // greedy without options
+    SPECULATES = CMD_RUN | CMD_CHAT | CMD_BENCH, // can draft tokens ahead
     PLANS = LOADS | CMD_INSPECT,                 // knows the memory plan
     CACHES = PLANS | CMD_PLAN,                   // knows the cache's types
     CODES = CMD_TOKENIZE | CMD_DETOKENIZE,       // works on a tokenizer alone
@@ -23,6 +25,7 @@ enum {
 };
 
 #define CACHE_TYPES "f32|f16|bf16|q8_0"
+#define SPEC_MODES "off|auto|lookup|draft|tree"
 
 const option_row option_table[] = {
     TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
@@ -55,6 +58,8 @@ const option_row option_table[] = {
     {"Model", "--graph", "WHEN", OPTION_TEXT, FIELD(graph), LOADS, 0, 0, 0, "auto|on|off",
      "with an NPU: replay captured steps; default auto, where chip and library can (same results)"},
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
+    FLAG("Model", "--no-repack", no_repack, PLANS,
+         "leave weights in the file and pack what a step needs (same results, less memory, slower)"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 
     TEXT("Plan", "--device", "FILE", device_file, CMD_PLAN, "the device's description (docs/plan.md); required"),
@@ -90,12 +95,23 @@ const option_row option_table[] = {
          "positions in the cache before the clock starts; default 0"),
     TEXT("Bench", "-t, --threads", "LIST", bench_threads, CMD_BENCH, "threads; default: one per physical core"),
     TEXT("Bench", "--parallel, -np", "LIST", bench_parallel, CMD_BENCH, "sequences at once; default 1"),
-    INT("Bench", "-r, --repetitions", "N", repetitions, CMD_BENCH, 1, 1000, 5,
-        "timed repetitions of each row; default 5"),
+    INT("Bench", "-r, --repetitions", "N", repetitions, CMD_BENCH, 0, 1000, 5,
+        "timed repetitions of each row; default 5; 0: --spec-suite only compares answers"),
     {"Bench", "-o, --output", "FORMAT", OPTION_TEXT, FIELD(bench_format), CMD_BENCH, 0, 0, 0, "md|json",
      "md (default): a Markdown table; json: one JSON array"},
     FLAG("Bench", "--machine", machine, CMD_BENCH,
          "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level"),
+    FLAG("Bench", "--trace", trace, CMD_BENCH,
+         "show what the operations of each row take, read and compute, in one repetition more"),
+    FLAG("Bench", "--per-op", per_op, CMD_BENCH, "with --trace: a row for every weight instead of every kind"),
+    FLAG("Bench", "--spec-suite", spec_suite, CMD_BENCH,
+         "every prompt of a set with and without --spec: speeds, acceptance, and whether the answers are equal"),
+    TEXT("Bench", "--spec-prompts", "FILE", spec_prompts, CMD_BENCH,
+         "the set of --spec-suite; default bench/prompts/spec.txt, which says how a set is written"),
+    FLAG("Bench", "--spec-stops", spec_stops, CMD_BENCH,
+         "--spec-suite ends answers at stop ids and at the set's stop texts instead of always after -n tokens"),
+    TEXT("Bench", "--verify-rows", "LIST", verify_rows, CMD_BENCH,
+         "times steps of so many rows of one sequence (1..17): what verifying drafts costs, and when it pays"),
 
     TEXT("Requests", "--requests", "FILE", requests, CMD_RUN,
          "answer every line of FILE ('-': standard input), a JSON object with prompt, ids or messages"),
@@ -106,17 +122,36 @@ const option_row option_table[] = {
     FLAG("Requests", "--no-prefix-reuse", no_prefix_reuse, CMD_RUN,
          "compute every prompt anew, also where one starts like another (same results)"),
 
+    {"Speculation", "--spec", "MODE", OPTION_TEXT, FIELD(spec), CMD_RUN | CMD_CHAT, 0, 0, 0, SPEC_MODES,
+     "guess tokens ahead and verify them together (same output): off, auto (default), lookup, draft, tree"},
+    {"Speculation", "--spec", "MODE", OPTION_TEXT, FIELD(spec), CMD_BENCH, 0, 0, 0, SPEC_MODES,
+     "as for run; default: auto with --spec-suite or -md, else off: speeds are then those of single steps"},
+    TEXT("Speculation", "-md, --model-draft", "MODEL", model_draft, SPECULATES,
+         "a smaller model of the same vocabulary that guesses; needed by --spec draft, used by auto and tree"),
+    INT("Speculation", "--draft-max, --draft, --draft-n", "N", draft_max, SPECULATES, 1, 16, 0,
+        "tokens guessed for one step at most, 1 to 16; default 16"),
+    INT("Speculation", "--draft-min, --draft-n-min", "N", draft_min, SPECULATES, 1, 16, 0,
+        "fewer guessed tokens than this are not verified; default 1"),
+    INT("Speculation", "--lookup-min", "N", lookup_min, SPECULATES, 1, 16, 0,
+        "tokens that must match for a lookup at least; default 2"),
+    INT("Speculation", "--lookup-max", "N", lookup_max, SPECULATES, 1, 16, 0,
+        "tokens compared by a lookup at most; default 5"),
+    {"Speculation", "--lookup-corpus", "TOKENS", OPTION_INT64, FIELD(lookup_corpus), SPECULATES, 0, 1e9, 0, NULL,
+     "tokens of finished requests that lookups may use too; default 0: none"},
+    INT("Speculation", "--shadow", "N", shadow, SPECULATES, 0, INT_MAX, 0,
+        "every N verify steps compute one position again alone and compare; default 0: never"),
+
     INT("Length", "-n, --predict, --n-predict", "N", n_predict, CMD_RUN | CMD_CHAT, -1, INT_MAX, -1,
         "new tokens at most; -1 (default): until a stop or the context ends"),
     {"Length", "--stop, -r, --reverse-prompt", "TEXT", OPTION_TEXTS, FIELD(stops), CMD_RUN | CMD_CHAT, 0, 0, 0, NULL,
      "end before this text; may be given several times"},
     FLAG("Length", "--ignore-eos", ignore_eos, CMD_RUN, "go on at stop ids"),
 
-    REAL("--temp, --temperature", "T", temperature, CMD_RUN, 0, 1000, 0, "temperature; 0 (default) is greedy"),
-    {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), CMD_RUN, 0, INT_MAX, 0, NULL,
+    REAL("--temp, --temperature", "T", temperature, SAMPLES, 0, 1000, 0, "temperature; 0 (default) is greedy"),
+    {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), SAMPLES, 0, INT_MAX, 0, NULL,
      "keep the K best; 0 (default): off"},
-    REAL("--top-p", "P", top_p, CMD_RUN, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
-    REAL("--min-p", "P", min_p, CMD_RUN, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
+    REAL("--top-p", "P", top_p, SAMPLES, 0, 1, 1, "keep the best with probability P together; 1 (default): off"),
+    REAL("--min-p", "P", min_p, SAMPLES, 0, 1, 0, "drop what is below P times the best; 0 (default): off"),
     REAL("--temp, --temperature", "T", temperature, CMD_CHAT, 0, 1000, SAMPLING_UNSET,
          "temperature, 0 is greedy; default, here and below: what the model recommends, else 0.7 and top-p 0.9"),
     {"Sampling", "--top-k", "K", OPTION_INT, FIELD(top_k), CMD_CHAT, 0, INT_MAX, SAMPLING_UNSET, NULL,
@@ -125,16 +160,18 @@ const option_row option_table[] = {
     REAL("--min-p", "P", min_p, CMD_CHAT, 0, 1, SAMPLING_UNSET, "drop what is below P times the best; 0: off"),
     REAL("--repeat-penalty", "X", repeat_penalty, CMD_CHAT, 0.01, 100, SAMPLING_UNSET,
          "penalty of tokens in prompt and output; 1: off"),
-    REAL("--repeat-penalty", "X", repeat_penalty, CMD_RUN, 0.01, 100, 1,
+    REAL("--repeat-penalty", "X", repeat_penalty, SAMPLES, 0.01, 100, 1,
          "penalty of tokens in prompt and output; 1 (default): off"),
-    REAL("--presence-penalty", "X", presence_penalty, CMD_RUN | CMD_CHAT, -100, 100, 0,
+    REAL("--presence-penalty", "X", presence_penalty, SPECULATES, -100, 100, 0,
          "penalty of tokens in the output; 0 (default): off"),
-    REAL("--frequency-penalty", "X", frequency_penalty, CMD_RUN | CMD_CHAT, -100, 100, 0,
+    REAL("--frequency-penalty", "X", frequency_penalty, SPECULATES, -100, 100, 0,
          "the same for each time the token occurs; 0 (default): off"),
     {"Sampling", "-l, --logit-bias", "ID(+|-)BIAS", OPTION_TEXTS, FIELD(logit_bias), CMD_RUN | CMD_CHAT, 0, 0, 0, NULL,
      "add BIAS to a token's logit: 15043+1.5, 15043-inf; may be given several times"},
     {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_RUN | CMD_CHAT, -1, 9223372036854775807.0,
      SEED_RANDOM, NULL, "seed; -1 (default): random, printed by --json"},
+    {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_BENCH, 0, 9223372036854775807.0, 1, NULL,
+     "seed of the first prompt, the next has one more; default 1"},
 
     TEXT("Output", "--logits", "FILE", logits_file, CMD_EVAL,
          "write the logits of every position: float32, little-endian, [ids, vocabulary]"),

@@ -13,6 +13,9 @@
 #include "cmd/bench.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
+#include "cmd/speculation.h"
+#include "cmd/spec_suite.h"
 
 enum { SPARE_POSITIONS = 192, DEFAULT_STEP_ROWS = 512 }; // spare: partial blocks of a session and of its generation
 
@@ -22,13 +25,14 @@ typedef struct bench_state {
     int context, max_parallel, max_gen;
     bool terminal;
     tally_model *model;
+    draft_engine draft;
     tally_engine *engine;
     int32_t *text; // [max_parallel][context]: the tokens of each sequence
     // greedy ids: [max_parallel][depth][prompt], one each; [max_parallel][depth][max_gen]
     int32_t *after_prompt, *generated;
     tally_session **sessions;       // [max_parallel]
     tally_generation **generations; // [max_parallel]
-    double read_bytes_per_s;
+    bench_ceiling ceiling;
     bench_report report;
 } bench_state;
 
@@ -40,11 +44,15 @@ int bench_list(const char *option, const char *text, int min, int max, int other
         char *end;
         errno = 0;
         long v = strtol(p, &end, 10);
-        if (end == p || (*end && *end != ',') || errno || v < min || v > max)
+        long to = v;
+        const char *second = end[0] == '.' && end[1] == '.' ? end + 2 : NULL; // 1..17
+        if (second) to = strtol(second, &end, 10);
+        if (end == p || end == second || (*end && *end != ',') || errno || v < min || to < v || to > max)
             return usage_error("%s takes whole numbers from %d to %d with commas (128,512), not '%s'", option, min, max,
                                text);
-        if (out->n == BENCH_LIST_MAX) return usage_error("%s takes %d numbers at most", option, BENCH_LIST_MAX);
-        out->v[out->n++] = (int)v;
+        if (to - v >= BENCH_LIST_MAX - out->n)
+            return usage_error("%s takes %d numbers at most", option, BENCH_LIST_MAX);
+        for (; v <= to; v++) out->v[out->n++] = (int)v;
         p = end;
         if (!*p) return 0;
     }
@@ -85,6 +93,8 @@ static const char sample_text[] =
     "lamp, "
     "turned the page, and wrote down the weather as well, because a number without its circumstances is only half a "
     "fact. ";
+
+const char *bench_sample_text(void) { return sample_text; }
 
 // Sequence j is the text from its j-th token on, over and over; without a tokenizer, any tokens do.
 static int make_text(bench_state *s) {
@@ -134,7 +144,14 @@ static int open_for(bench_state *s, int threads, int sequences, bool plain) {
     o.no_prefix_reuse = true;
     bool npu = o.device && strcmp(o.device, "cpu") != 0; // where merged operators have other bits
     o.no_fuse = (plain && !npu) || o.no_fuse;
-    return open_engine(s->model, &o, 0, &s->engine);
+    bool drafts = !plain && (o.model_draft || (o.spec && strcmp(o.spec, "off") != 0));
+    return open_engine(s->model, &o, 0, drafts ? &s->draft : NULL, &s->engine);
+}
+
+static void close_engines(bench_state *s) {
+    tally_engine_close(s->engine);
+    s->engine = NULL;
+    close_draft(&s->draft);
 }
 
 // ---- plain greedy decoding -------------------------------------------------------------------------------------------------
@@ -185,8 +202,7 @@ static int decode_plainly(bench_state *s) {
         tally_session_close(session);
         if (st) rc = st == TALLY_CANCELLED ? interrupted(s) : fail_with(&err);
     }
-    tally_engine_close(s->engine);
-    s->engine = NULL;
+    close_engines(s);
     free(scratch);
     return rc;
 }
@@ -199,6 +215,9 @@ static void check_ids(bench_state *s, bench_row *row, int depth, int prompt, con
     const int32_t *ids = tally_generation_ids(g, &n);
     const int32_t *expected = prompt >= 0 ? after_prompt(s, j, depth, prompt) : generated(s, j, depth);
     int want = prompt >= 0 ? 1 : row->n_gen;
+    tally_spec_counts counts;
+    tally_generation_spec_counts(g, &counts);
+    speculation_add(&row->counts, &counts);
     if (n != want || memcmp(ids, expected, (size_t)want * sizeof *ids) != 0) row->differs = true;
     if (prompt >= 0 || strcmp(row->repetition, "OK") != 0) return; // the first sequence that repeats itself
     repetition_label(ids, n, row->repetition);
@@ -240,41 +259,35 @@ static int run_once(bench_state *s, bench_row *row, double *seconds) {
     return rc;
 }
 
-// Bytes that a repetition reads from memory at least: weights once a step, and the past of every row.
-static double bytes_of(const bench_state *s, const bench_row *row) {
-    if (row->n_gen)
-        return (double)row->n_gen *
-               (double)tally_engine_step_bytes(s->engine, row->n_parallel, row->n_depth + row->n_gen / 2);
-    int rows = row->n_prompt * row->n_parallel, step = s->report.step_rows;
-    if (s->report.chunk_rows < step / row->n_parallel) step = s->report.chunk_rows * row->n_parallel;
-    double past = (double)tally_engine_step_bytes(s->engine, 1, row->n_depth + row->n_prompt) -
-                  (double)tally_engine_step_bytes(s->engine, 1, 0);
-    return (double)((rows + step - 1) / step) *
-               (double)tally_engine_step_bytes(s->engine, rows < step ? rows : step, 0) +
-           past * row->n_parallel;
+// The same, and what its operations had to do.
+static int run_traced(bench_state *s, bench_row *row, double *seconds) {
+    tally_error err;
+    if (tally_engine_trace_start(s->engine, &err) != TALLY_OK) return fail_with(&err);
+    int rc = run_once(s, row, seconds);
+    return rc ? rc : bench_trace_take(&row->work, s->engine, s->o->per_op, *seconds);
 }
 
 static int add_row(bench_state *s, bench_row row, int depth, int prompt) {
     bench_row *grown = realloc(s->report.rows, (size_t)(s->report.n_rows + 1) * sizeof *grown);
     if (!grown) return fail("memory ran out for %d rows", s->report.n_rows + 1);
     s->report.rows = grown;
-    row.read_bytes_per_s = s->read_bytes_per_s;
-    row.bytes = bytes_of(s, &row);
+    row.ceiling = s->ceiling;
     row.seconds = calloc((size_t)s->o->repetitions, sizeof *row.seconds);
     snprintf(row.repetition, sizeof row.repetition, "OK");
     bench_row *r = &s->report.rows[s->report.n_rows++];
     *r = row;
     int rc = r->seconds ? 0 : fail("memory ran out for %d repetitions", s->o->repetitions);
-    for (int i = -1; i < s->o->repetitions && !rc; i++) { // the first is to warm up
+    int n = s->o->repetitions;
+    for (int i = -1; i < n + s->o->trace && !rc; i++) { // the first is to warm up, and counts what there is to do
         char what[96];
         snprintf(what, sizeof what, "%s%d @ d%d x%d, %d threads, repetition", r->n_gen ? "tg" : "pp",
                  r->n_prompt + r->n_gen, r->n_depth, r->n_parallel, r->n_threads);
-        progress(s, what, i + 1, s->o->repetitions);
+        progress(s, what, i + 1, n);
         double seconds;
-        rc = run_once(s, r, &seconds);
+        rc = i < 0 || i == n ? run_traced(s, r, &seconds) : run_once(s, r, &seconds);
         for (int j = 0; j < r->n_parallel && !rc; j++) check_ids(s, r, depth, prompt, s->generations[j], j);
         close_all(s);
-        if (i >= 0) r->seconds[i] = seconds, r->n = i + 1;
+        if (i >= 0 && i < n) r->seconds[i] = seconds, r->n = i + 1;
     }
     return rc;
 }
@@ -317,8 +330,15 @@ static int time_depth(bench_state *s, int threads, int parallel, int depth) {
 static int time_threads(bench_state *s, int threads) {
     tally_machine machine;
     tally_error err;
-    if (tally_measure_machine(threads, false, &machine, &err) != TALLY_OK) return fail_with(&err);
-    s->read_bytes_per_s = machine.read_bytes_per_s;
+    if (tally_measure_machine(threads, s->o->cpu_level ? s->o->cpu_level : "best", &machine, &err) != TALLY_OK)
+        return fail_with(&err);
+    const tally_level_speed *peak = &machine.levels[0];
+    s->ceiling = (bench_ceiling){.read_bytes_per_s = machine.read_bytes_per_s,
+                                 .f32 = 2 * peak->f32,
+                                 .bf16 = 2 * peak->bf16,
+                                 .q8 = 2 * peak->q8,
+                                 .loop_s = machine.loop_s};
+    snprintf(s->ceiling.level, sizeof s->ceiling.level, "%s", peak->level);
     int rc = open_for(s, threads, s->max_parallel, false);
     if (!rc) {
         tally_memory memory;
@@ -328,8 +348,7 @@ static int time_threads(bench_state *s, int threads) {
     for (int d = 0; d < s->depths.n && !rc; d++) {
         for (int n = 0; n < s->parallel.n && !rc; n++) rc = time_depth(s, machine.threads, s->parallel.v[n], d);
     }
-    tally_engine_close(s->engine);
-    s->engine = NULL;
+    close_engines(s);
     return rc;
 }
 
@@ -345,6 +364,7 @@ static int start(bench_state *s) {
     tally_engine_options sized;
     engine_options(s->model, o, 0, &sized);
     s->report.model = o->model;
+    s->report.traced = o->trace;
     s->report.step_rows = sized.step_rows ? sized.step_rows : DEFAULT_STEP_ROWS;
     s->report.chunk_rows = sized.chunk_rows ? sized.chunk_rows : s->report.step_rows;
     s->sessions = calloc((size_t)s->max_parallel, sizeof *s->sessions);
@@ -354,15 +374,36 @@ static int start(bench_state *s) {
     return rc ? rc : decode_plainly(s);
 }
 
+// What is measured, and options that belong to something else.
+static int check_kind(const options *o) {
+    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
+    if (o->spec_suite && o->verify_rows) return usage_error("--spec-suite and --verify-rows are two runs; give one");
+    if (o->spec_suite && (o->bench_prompt || o->bench_depth))
+        return usage_error("--spec-suite brings its own prompts; leave out -p and -d");
+    if (!o->spec_suite && (o->spec_prompts || o->spec_stops))
+        return usage_error("--spec-prompts and --spec-stops belong to --spec-suite; add it");
+    if (o->verify_rows && (o->bench_prompt || o->bench_gen || o->bench_parallel))
+        return usage_error("--verify-rows times steps of one sequence; leave out -p, -n and --parallel");
+    if (!o->spec_suite && o->repetitions == 0) return usage_error("-r 0 times nothing; it belongs to --spec-suite");
+    return speculation_check(o);
+}
+
 int cmd_bench(const options *o) {
     ignore_closed_pipe();
     if (o->machine) return bench_machine(o);
+    int checked = check_kind(o);
+    if (checked) return checked;
+    if (o->spec_suite) return spec_suite_run(o);
+    if (o->verify_rows) return bench_verify_rows(o);
     bench_state s = {.o = o, .terminal = is_terminal(STDERR_FILENO)};
     int rc = start(&s);
     for (int t = 0; t < s.threads.n && !rc; t++) rc = time_threads(&s, s.threads.v[t]);
     if (s.terminal && !rc) fputs("\r\033[K", stderr);
     if (!rc) bench_report_print(&s.report, o->bench_format && strcmp(o->bench_format, "json") == 0);
-    for (int i = 0; i < s.report.n_rows; i++) free(s.report.rows[i].seconds);
+    for (int i = 0; i < s.report.n_rows; i++) {
+        free(s.report.rows[i].seconds);
+        bench_trace_free(&s.report.rows[i].work);
+    }
     free(s.report.rows);
     free(s.sessions);
     free(s.generations);

@@ -15,20 +15,20 @@ static json_t *machine_json(const tally_machine *m) {
         json_array_append_new(levels, json_pack("{s:s, s:f, s:f, s:f}", "level", l->level, "f32_mul_add_per_s", l->f32,
                                                 "bf16_mul_add_per_s", l->bf16, "q8_mul_add_per_s", l->q8));
     }
-    return json_pack("{s:s, s:s, s:i, s:f, s:o}", "build_commit", build_commit(), "cpu_info",
+    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o}", "build_commit", build_commit(), "cpu_info",
                      cpu_model_name(cpu, sizeof cpu), "n_threads", m->threads, "read_bytes_per_s", m->read_bytes_per_s,
-                     "levels", levels);
+                     "loop_s", m->loop_s, "levels", levels);
 }
 
 static void print_machine(const tally_machine *m, bool first) {
     if (first) {
-        printf("| threads | level | read GB/s | F32 | BF16 | Q8_0 (10^9 multiply-adds/s) |\n");
-        printf("| ---: | --- | ---: | ---: | ---: | ---: |\n");
+        printf("| threads | level | read GB/s | empty loop, us | F32 | BF16 | Q8_0 (10^9 multiply-adds/s) |\n");
+        printf("| ---: | --- | ---: | ---: | ---: | ---: | ---: |\n");
     }
     for (int i = 0; i < m->n_levels; i++) {
         const tally_level_speed *l = &m->levels[i];
-        printf("| %d | %s | %.2f | %.1f | %.1f | %.1f |\n", m->threads, l->level, m->read_bytes_per_s / 1e9,
-               l->f32 / 1e9, l->bf16 / 1e9, l->q8 / 1e9);
+        printf("| %d | %s | %.2f | %.2f | %.1f | %.1f | %.1f |\n", m->threads, l->level, m->read_bytes_per_s / 1e9,
+               m->loop_s * 1e6, l->f32 / 1e9, l->bf16 / 1e9, l->q8 / 1e9);
     }
 }
 
@@ -43,7 +43,7 @@ int bench_machine(const options *o) {
     for (int i = 0; i < threads.n && !rc; i++) {
         tally_machine m;
         tally_error err;
-        if (tally_measure_machine(threads.v[i], true, &m, &err) != TALLY_OK) {
+        if (tally_measure_machine(threads.v[i], "all", &m, &err) != TALLY_OK) {
             rc = fail_with(&err);
         } else if (json) {
             json_array_append_new(list, machine_json(&m));

@@ -7,6 +7,7 @@
 #include "cmd/bench.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
+#include "cmd/speculation.h"
 
 static double tokens_of(const bench_row *r) { return (double)(r->n_prompt + r->n_gen) * r->n_parallel; }
 
@@ -22,10 +23,17 @@ static void statistics(const bench_row *r, double numerator, bool of_speed, doub
     *deviation = r->n > 1 ? sqrt(squares / (r->n - 1)) : 0;
 }
 
+// Of steps that compute one token of each sequence; several tokens of one step would share what it reads.
 static double share_of(const bench_row *r) {
     double mean, deviation;
-    statistics(r, r->bytes, true, &mean, &deviation);
-    return mean / r->read_bytes_per_s;
+    statistics(r, r->work.all.weight_bytes + r->work.all.cache_bytes, true, &mean, &deviation);
+    return mean / r->ceiling.read_bytes_per_s;
+}
+
+static json_t *roofline_json(const bench_row *r, double ts) {
+    const char *bound;
+    double best = tokens_of(r) / bench_least_seconds(&r->work.all, &r->ceiling, &bound);
+    return json_pack("{s:s, s:f, s:f}", "bound", bound, "best_ts", best, "reached", ts / best);
 }
 
 static json_t *row_json(const bench_report *report, const bench_row *r) {
@@ -47,26 +55,63 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
                   "n_prompt", r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel,
                   "avg_ns", (json_int_t)ns, "stddev_ns", (json_int_t)ns_deviation, "avg_ts", ts, "stddev_ts",
                   ts_deviation, "samples_ns", samples_ns, "samples_ts", samples_ts, "read_bytes_per_s",
-                  r->read_bytes_per_s, "bandwidth_share", share_of(r), "ids", r->differs ? "DIFFERS" : "OK");
+                  r->ceiling.read_bytes_per_s, "bandwidth_share", share_of(r), "ids", r->differs ? "DIFFERS" : "OK");
     if (o && numbers) json_object_update(o, numbers);
     if (o) json_object_set_new(o, "repetition", r->n_gen ? json_string(r->repetition) : json_null());
+    if (o) json_object_set_new(o, "roofline", roofline_json(r, ts));
+    if (o && report->traced) json_object_set_new(o, "trace", bench_trace_json(r));
+    if (o && r->counts.drafted) json_object_set_new(o, "bandwidth_share", json_null());
+    if (o && r->counts.drafted) json_object_set_new(o, "roofline", json_null());
+    if (o) speculation_json(o, &r->counts);
     json_decref(numbers);
     return o;
 }
 
-static void print_table(const bench_report *report) {
-    printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
-    printf("| test | threads | parallel | t/s | of the bandwidth | ids | repetition |\n");
-    printf("| --- | ---: | ---: | ---: | ---: | --- | --- |\n");
+static void test_name(const bench_row *r, char out[64]) {
+    char depth[32] = "";
+    if (r->n_depth) snprintf(depth, sizeof depth, " @ d%d", r->n_depth);
+    snprintf(out, 64, "%s%d%s", r->n_gen ? "tg" : "pp", r->n_prompt + r->n_gen, depth);
+}
+
+static void print_row(const bench_row *r) {
+    char test[64], share[32] = "", best[48] = "", reached[32] = "";
+    const char *bound;
+    double ts, deviation, least = bench_least_seconds(&r->work.all, &r->ceiling, &bound), most = tokens_of(r) / least;
+    statistics(r, tokens_of(r), true, &ts, &deviation);
+    test_name(r, test);
+    if (!r->counts.drafted) {
+        snprintf(share, sizeof share, "%.1f %%", 100 * share_of(r));
+        snprintf(best, sizeof best, "%.1f (%s)", most, bound);
+        snprintf(reached, sizeof reached, "%.1f %%", 100 * ts / most);
+    }
+    printf("| %s | %d | %d | %.2f +- %.2f | %s | %s | %s | %s | %s |\n", test, r->n_threads, r->n_parallel, ts,
+           deviation, share, best, reached, r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+}
+
+static void print_drafted(const bench_report *report) {
+    bool first = true;
     for (int i = 0; i < report->n_rows; i++) {
         const bench_row *r = &report->rows[i];
-        char test[64], depth[32] = "";
-        double ts, deviation;
-        statistics(r, tokens_of(r), true, &ts, &deviation);
-        if (r->n_depth) snprintf(depth, sizeof depth, " @ d%d", r->n_depth);
-        snprintf(test, sizeof test, "%s%d%s", r->n_gen ? "tg" : "pp", r->n_prompt + r->n_gen, depth);
-        printf("| %s | %d | %d | %.2f +- %.2f | %.1f %% | %s | %s |\n", test, r->n_threads, r->n_parallel, ts,
-               deviation, 100 * share_of(r), r->differs ? "DIFFERS" : "OK", r->n_gen ? r->repetition : "");
+        char test[64];
+        if (!r->counts.drafted) continue;
+        if (first) puts("");
+        first = false;
+        snprintf(test, sizeof test, "tg%d, %d threads, parallel %d: ", r->n_gen, r->n_threads, r->n_parallel);
+        speculation_print(stdout, test, &r->counts);
+        puts("");
+    }
+}
+
+static void print_table(const bench_report *report) {
+    printf("%s, %.1f MB of weights, build %s\n\n", report->model, (double)report->weights / 1e6, build_commit());
+    printf("| test | threads | parallel | t/s | of the bandwidth | at best | reached | ids | repetition |\n");
+    printf("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
+    for (int i = 0; i < report->n_rows; i++) print_row(&report->rows[i]);
+    print_drafted(report);
+    for (int i = 0; i < report->n_rows && report->traced; i++) {
+        char test[64];
+        test_name(&report->rows[i], test);
+        bench_trace_print(&report->rows[i], test);
     }
 }
 

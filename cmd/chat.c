@@ -10,9 +10,11 @@
 #include "cmd/commands.h"
 #include "cmd/common.h"
 #include "cmd/conversation.h"
+#include "cmd/engines.h"
 #include "cmd/line_edit.h"
 #include "cmd/reasoning.h"
 #include "cmd/request.h"
+#include "cmd/speculation.h"
 
 enum {
     CHAT_CONTEXT = 8192,
@@ -22,6 +24,7 @@ enum {
 typedef struct chat_state {
     const options *o;
     tally_model *model;
+    draft_engine draft;
     tally_engine *engine;
     tally_session *session;
     tally_sampling sampling;
@@ -90,8 +93,12 @@ static void print_turn(const chat_state *s, const tally_generation *g, int64_t r
     tally_generation_timings(g, &t);
     fprintf(stderr,
             "prompt: %d tokens, %lld rows computed in this turn, first token after %.1f ms; answer: %d tokens, %.1f "
-            "tokens/s\n",
+            "tokens/s",
             t.n_prompt, (long long)rows, t.prompt_ms, t.n_decode, t.decode_ms > 0 ? 1e3 * t.n_decode / t.decode_ms : 0);
+    tally_spec_counts counts;
+    tally_generation_spec_counts(g, &counts);
+    speculation_print(stderr, "; ", &counts);
+    fputc('\n', stderr);
 }
 
 // Streams the answer until it is done or Ctrl-C comes.
@@ -295,7 +302,8 @@ static int start(chat_state *s) {
     const options *o = s->o;
     tally_chat chat;
     tally_error err;
-    int rc = request_biases(o, &s->bias);
+    int rc = speculation_check(o);
+    if (!rc) rc = request_biases(o, &s->bias);
     if (!rc) rc = request_seed(o->seed, &s->seed);
     if (!rc) rc = chat_input_open(o, "[]", &chat, &s->files);
     if (!rc) rc = conversation_init(&s->talk, o->system);
@@ -313,7 +321,7 @@ static int start(chat_state *s) {
         sized.context = context;
         sized.cache_positions = (int64_t)context + SPARE_POSITIONS;
     }
-    rc = open_engine(s->model, &sized, 0, &s->engine);
+    rc = open_engine(s->model, &sized, 0, &s->draft, &s->engine);
     if (!rc && tally_session_open(&s->session, s->engine, &err) != TALLY_OK) rc = fail_with(&err);
     if (!rc && !(s->edit = line_edit_open("> "))) rc = fail("memory ran out");
     return rc;
@@ -329,6 +337,7 @@ int cmd_chat(const options *o) {
     line_edit_close(s.edit);
     tally_session_close(s.session);
     tally_engine_close(s.engine);
+    close_draft(&s.draft);
     tally_model_close(s.model);
     chat_input_close(&s.files);
     conversation_deinit(&s.talk);

@@ -115,76 +115,9 @@ int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t
     return status == TALLY_OK ? 0 : fail_with(&err);
 }
 
-void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out) {
-    int chunk = (size_t)o->chunk < needed ? o->chunk : (int)needed; // every row of a chunk has logits
-    int most = tally_model_context_length(model);
-    int context = o->context;
-    if (context == CONTEXT_AUTO) {
-        context = needed > INT32_MAX ? INT32_MAX : (int)needed;
-        if (most > 0 && context > most) context = most;
-    }
-    *out = (tally_engine_options){
-        .threads = o->threads,
-        .cpu_level = o->cpu_level,
-        .device = o->device,
-        .type = o->dtype,
-        .exact = o->exact,
-        .graph = o->graph,
-        .context = context,
-        .step_rows = o->batch ? o->batch : chunk,
-        .chunk_rows = o->ubatch,
-        .logit_rows = chunk,
-        .cache_k = o->cache_k,
-        .cache_v = o->cache_v,
-        .no_mmap = o->no_mmap,
-        .no_fuse = o->no_fuse,
-        .sequences = o->parallel,
-        .cache_positions = o->cache_positions,
-        .no_prefix_reuse = o->no_prefix_reuse,
-    };
-}
-
 bool is_terminal(int fd) {
     const char *term = env_get(ENV_TERM);
     return isatty(fd) && term && strcmp(term, "dumb") != 0;
-}
-
-static bool show_progress(void *user, uint64_t done, uint64_t total) {
-    if (*(const bool *)user) {
-        fprintf(stderr, "\rloading: %.0f of %.0f MB (%.0f %%)\033[K", (double)done / 1e6, (double)total / 1e6,
-                total ? 100.0 * (double)done / (double)total : 100.0);
-        if (done >= total) fputs("\r\033[K", stderr);
-    }
-    return !interrupt_pending();
-}
-
-void print_memory(FILE *out, const tally_memory *m, int context) {
-    int64_t left = m->available - m->weights - m->cache - m->workspace;
-    fprintf(out, "memory             MB\n");
-    fprintf(out, "  weights   %9.1f\n", (double)m->weights / 1e6);
-    fprintf(out, "  cache     %9.1f  (%d positions)\n", (double)m->cache / 1e6, context);
-    fprintf(out, "  workspace %9.1f\n", (double)m->workspace / 1e6);
-    fprintf(out, "  free      %9.1f  (of %.1f before loading)\n", (double)left / 1e6, (double)m->available / 1e6);
-}
-
-int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out) {
-    bool terminal = is_terminal(STDERR_FILENO);
-    tally_engine_options eo;
-    engine_options(model, o, needed, &eo);
-    eo.progress = show_progress;
-    eo.progress_user = &terminal;
-    tally_error err;
-    interrupt_hold();
-    if (tally_engine_open(out, model, &eo, &err) != TALLY_OK) {
-        if (terminal) fputs("\r\033[K", stderr);
-        return fail_with(&err);
-    }
-    if (terminal || o->verbose) {
-        tally_memory m;
-        tally_engine_memory(*out, &m);
-        print_memory(stderr, &m, tally_engine_context(*out));
-    }
-    return 0;
 }
 
 // A blocked signal stays pending until somebody asks, so no handler and no shared variable is needed.

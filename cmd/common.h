@@ -1,4 +1,4 @@
-// What the subcommands share: messages and exit codes, files, ids, engine options, interruption.
+// What the subcommands share: messages and exit codes, files, ids, interruption.
 #ifndef TALLY_CMD_COMMON_H
 #define TALLY_CMD_COMMON_H
 
@@ -25,14 +25,8 @@ int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t
 // Checks that exactly one of -p, -f, --ids (and --perplexity) is there, before anything is opened. 0 or an exit code.
 int check_prompt(const options *o);
 
-// Fills what the options say; `needed` positions are the context unless -c says otherwise (0: the model's maximum). The
-// options are cut to the model's maximum when only the request asked for more.
-void engine_options(const tally_model *model, const options *o, size_t needed, tally_engine_options *out);
-// Opens the engine with progress on a terminal, then tells the memory table there (or with -v).
-int open_engine(const tally_model *model, const options *o, size_t needed, tally_engine **out);
 // Whether progress and colours can be drawn there.
 bool is_terminal(int fd);
-void print_memory(FILE *out, const tally_memory *memory, int context);
 
 // Ctrl-C becomes something to ask for between steps. Called before the engine starts its threads, which inherit it.
 void interrupt_hold(void);

@@ -9,6 +9,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
 
 typedef struct eval_state {
     const options *o;
@@ -130,7 +131,7 @@ static int start(eval_state *s) {
     int rc = prompt_ids(s->model, o, &s->ids, &s->n_ids);
     if (!rc) rc = check_ids(s);
     if (!rc && o->kl_file) rc = open_reference(s);
-    if (!rc) rc = open_engine(s->model, o, s->n_ids, &s->engine);
+    if (!rc) rc = open_engine(s->model, o, s->n_ids, NULL, &s->engine);
     if (rc) return rc;
     size_t context = (size_t)tally_engine_context(s->engine);
     if (s->n_ids > context && (o->logits_file || o->kl_file)) {

@@ -5,6 +5,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
 
 static void print_value(const json_t *v) {
     if (json_is_string(v)) {
@@ -47,6 +48,20 @@ static void print_tensors(const json_t *tensors) {
     printf("  %zu tensors, %.1f MB\n", json_array_size(tensors), total / 1e6);
 }
 
+static void print_layouts(const json_t *layouts) {
+    size_t i;
+    json_t *l;
+    printf("\n%-8s %7s %12s %12s  kept as\n", "type", "weights", "MB in file", "MB in memory");
+    json_array_foreach(layouts, i, l) {
+        const char *type = json_string_value(json_object_get(l, "type"));
+        const char *layout = json_string_value(json_object_get(l, "layout"));
+        printf("%-8s %7lld %12.1f %12.1f  %s\n", type ? type : "?",
+               (long long)json_integer_value(json_object_get(l, "n")),
+               json_number_value(json_object_get(l, "file_bytes")) / 1e6,
+               json_number_value(json_object_get(l, "bytes")) / 1e6, layout ? layout : "?");
+    }
+}
+
 static void print_stop_ids(const json_t *list) {
     size_t i;
     json_t *stop;
@@ -76,6 +91,8 @@ static void print_table(json_t *root) {
     }
     const json_t *tensors = json_object_get(root, "tensors");
     if (json_is_array(tensors)) print_tensors(tensors);
+    const json_t *layouts = json_object_get(root, "layouts");
+    if (json_is_array(layouts)) print_layouts(layouts);
     const json_t *m = json_object_get(root, "memory");
     if (!json_is_object(m)) return;
     putchar('\n');

@@ -18,7 +18,8 @@ static const command commands[] = {
      "\"repeat_penalty\",\n"
      "\"presence_penalty\", \"frequency_penalty\", \"logit_bias\" ({\"15043\": 1.5, \"7\": \"-inf\"}), \"seed\", "
      "\"stop\" (a text\n"
-     "or a list), \"logprobs\", \"ignore_eos\"; options are the defaults. --parallel of them run at once. Results are "
+     "or a list), \"logprobs\", \"ignore_eos\", \"spec\"; options are the defaults. --parallel of them run at once. "
+     "Results are "
      "one\n"
      "object a line, as --json prints, in the order of the file; a line that cannot be answered gives {\"error\", "
      "\"line\"},\n"
@@ -35,7 +36,17 @@ static const command commands[] = {
      "row tells the share of the machine's memory bandwidth that was used, whether every id equals plain greedy "
      "decoding\n"
      "(one sequence, one thread, no merged operations), and whether the text repeats itself: OK, LOOP_n (a loop of n\n"
-     "tokens), LOW_DIVERSITY.",
+     "tokens), LOW_DIVERSITY.\n\n"
+     "With --spec-suite, every prompt of a set is answered without drafts and with those of --spec by the same engine: "
+     "once "
+     "with\n"
+     "log-probabilities, where ids, log-probabilities and the logits behind the last token must be equal to the last "
+     "bit, "
+     "then -r\n"
+     "times each in turn for the speeds. Any difference is told, and the exit code is then 1. With --verify-rows, "
+     "steps of "
+     "so many\n"
+     "rows of one sequence are timed, beside the acceptance from which drafts of that length pay.",
      cmd_bench},
     {"eval", CMD_EVAL, "-m MODEL --ids LIST --logits FILE [options]", "Runs a text or ids and measures the model on it",
      "Writes the logits of every position (--logits), prints the perplexity of a text (--perplexity), or compares "

@@ -9,6 +9,7 @@
 #include "cmd/chat_input.h"
 #include "cmd/common.h"
 #include "cmd/request.h"
+#include "cmd/speculation.h"
 
 static const char *const fields[] = {"prompt",
                                      "ids",
@@ -28,6 +29,7 @@ static const char *const fields[] = {"prompt",
                                      "presence_penalty",
                                      "frequency_penalty",
                                      "logit_bias",
+                                     "spec",
                                      NULL};
 
 typedef struct line_parser {
@@ -235,6 +237,21 @@ static status parse_bias(const line_parser *p) {
     return STATUS_OK;
 }
 
+static status parse_spec(const line_parser *p) {
+    const json_t *v = given(p, "spec");
+    if (!v) return STATUS_OK;
+    const char *name = json_string_value(v);
+    p->out->request.speculation = speculation_mode(name);
+    if (p->out->request.speculation == TALLY_SPEC_DEFAULT)
+        return error_set(p->err, STATUS_BAD_ARGUMENT,
+                         "%s: spec is %s%.40s, expected \"off\", \"auto\", \"lookup\", \"draft\" or \"tree\"", p->where,
+                         name ? "" : json_kind(v), name ? name : "");
+    if (p->out->request.speculation == TALLY_SPEC_DRAFT && !p->d->o->model_draft)
+        return error_set(p->err, STATUS_BAD_ARGUMENT,
+                         "%s: spec is draft, but there is no draft model; give one with -md", p->where);
+    return STATUS_OK;
+}
+
 tally_status request_parse(const request_defaults *d, const char *line, size_t len, size_t number, parsed_request *out,
                            tally_error *err) {
     *out = (parsed_request){.request = request_from_options(d->o, d->bias, 0), .seed = d->o->seed};
@@ -246,6 +263,7 @@ tally_status request_parse(const request_defaults *d, const char *line, size_t l
     if (!st) st = parse_numbers(&p);
     if (!st) st = parse_stops(&p);
     if (!st) st = parse_bias(&p);
+    if (!st) st = parse_spec(&p);
     if (!st) st = parse_prompt(&p);
     if (st) parsed_request_deinit(out);
     return (tally_status)st;

@@ -13,11 +13,13 @@
 #include "base/clock.h"
 #include "cmd/chat_input.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
 #include "cmd/line_reader.h"
 #include "cmd/request.h"
 #include "cmd/request_parse.h"
 #include "cmd/requests.h"
 #include "cmd/result_json.h"
+#include "cmd/speculation.h"
 
 enum { AHEAD = 16, AHEAD_AT_LEAST = 256, PROGRESS_NS = 200 * 1000 * 1000 };
 
@@ -34,6 +36,7 @@ typedef struct requests_state {
     tally_logit_bias *bias;
     chat_input_files files;
     tally_model *model;
+    draft_engine draft;
     tally_engine *engine;
     line_reader reader;
     int fd;
@@ -43,6 +46,7 @@ typedef struct requests_state {
     bool ended, terminal, interrupted;
     size_t n_lines, n_done, n_failed; // n_lines: requests in the file, 0 if not known
     int64_t n_prompt, n_new;
+    tally_spec_counts counts;
     double load_ms;
     uint64_t started, shown;
 } requests_state;
@@ -55,7 +59,7 @@ static int check_options(const options *o) {
     for (int i = 0; i < o->stops.n; i++) {
         if (!*o->stops.items[i]) return usage_error("--stop needs a text that is not empty");
     }
-    return 0;
+    return speculation_check(o);
 }
 
 // ---- the file ------------------------------------------------------------------------------------------------------------
@@ -165,6 +169,9 @@ static int finish(requests_state *s, request_slot *slot) {
     tally_generation_ids(slot->generation, &n_new);
     s->n_new += n_new;
     s->n_prompt += slot->parsed.request.n_ids;
+    tally_spec_counts counts;
+    tally_generation_spec_counts(slot->generation, &counts);
+    speculation_add(&s->counts, &counts);
     if (tally_generation_status(slot->generation, &err) != TALLY_OK) {
         char text[sizeof err.text + 32];
         snprintf(text, sizeof text, "line %zu: %s", slot->line, err.text);
@@ -278,10 +285,12 @@ static void print_summary(requests_state *s) {
     double seconds = (double)(clock_now_ns() - s->started + 1) * 1e-9;
     fprintf(stderr,
             "requests: %zu (%zu failed)%s; tokens: %lld of prompts, %lld new; %.2f s, %.1f new tokens/s; steps: %lld; "
-            "preemptions: %lld; reused positions: %lld; worst wait: %lld steps; blocks in use: %d of %d\n",
+            "preemptions: %lld; reused positions: %lld; worst wait: %lld steps; blocks in use: %d of %d",
             s->n_done, s->n_failed, s->interrupted ? ", interrupted" : "", (long long)s->n_prompt, (long long)s->n_new,
             seconds, (double)s->n_new / seconds, (long long)t.steps, (long long)t.preemptions,
             (long long)t.reused_positions, (long long)t.worst_wait, t.blocks_in_use, t.blocks);
+    speculation_print(stderr, "; ", &s->counts);
+    fputc('\n', stderr);
 }
 
 static int start(requests_state *s) {
@@ -303,7 +312,7 @@ static int start(requests_state *s) {
     if (o->context == CONTEXT_AUTO) rc = first_pass(s, &needed);
     if (rc) return rc;
     t0 = clock_now_ns();
-    rc = open_engine(s->model, o, needed, &s->engine);
+    rc = open_engine(s->model, o, needed, &s->draft, &s->engine);
     s->load_ms = open_ms + (double)(clock_now_ns() - t0) / 1e6;
     line_reader_init(&s->reader, s->fd);
     s->n_slots = (size_t)o->parallel * AHEAD < AHEAD_AT_LEAST ? AHEAD_AT_LEAST : (size_t)o->parallel * AHEAD;
@@ -332,6 +341,7 @@ int requests_run(const options *o) {
     line_reader_deinit(&s.reader);
     if (s.fd > STDIN_FILENO) close(s.fd);
     tally_engine_close(s.engine);
+    close_draft(&s.draft);
     tally_model_close(s.model);
     chat_input_close(&s.files);
     free(s.bias);

@@ -1,5 +1,8 @@
 #include "cmd/result_json.h"
 
+#include "cmd/repetition.h"
+#include "cmd/speculation.h"
+
 static json_t *ids_json(const int32_t *ids, size_t n) {
     json_t *list = json_array();
     for (size_t i = 0; list && i < n; i++) json_array_append_new(list, json_integer(ids[i]));
@@ -38,6 +41,13 @@ json_t *result_json(const result_source *r) {
                              ids_json(r->prompt, r->n_prompt), "ids", ids_json(ids, (size_t)n_ids), "text", text,
                              "finish_reason", reason ? reason : "interrupted", "seed", (json_int_t)r->seed, "timings",
                              "load_ms", r->load_ms, "prompt_ms", t.prompt_ms, "decode_ms", t.decode_ms);
-    if (root && r->logprobs) json_object_set_new(root, "logprobs", logprobs_json(r->generation, n_ids));
+    if (!root) return NULL;
+    char label[REPETITION_LABEL_MAX];
+    repetition_label(ids, n_ids, label);
+    json_object_set_new(root, "repetition", json_string(label));
+    tally_spec_counts counts;
+    tally_generation_spec_counts(r->generation, &counts);
+    speculation_json(root, &counts);
+    if (r->logprobs) json_object_set_new(root, "logprobs", logprobs_json(r->generation, n_ids));
     return root;
 }

@@ -8,13 +8,16 @@
 #include "cmd/chat_input.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
+#include "cmd/engines.h"
 #include "cmd/request.h"
 #include "cmd/requests.h"
 #include "cmd/result_json.h"
+#include "cmd/speculation.h"
 
 typedef struct run_state {
     const options *o;
     tally_model *model;
+    draft_engine draft;
     tally_engine *engine;
     tally_generation *generation;
     int32_t *ids; // prompt
@@ -27,7 +30,8 @@ typedef struct run_state {
 } run_state;
 
 static int check_options(const options *o) {
-    int rc = check_prompt(o);
+    int rc = speculation_check(o);
+    if (!rc) rc = check_prompt(o);
     if (!rc) rc = chat_input_check(o);
     if (!rc && o->chat && o->ids) rc = usage_error("--chat needs a message as text (-p or -f), not --ids");
     if (!rc && o->logprobs && !o->json) rc = usage_error("--logprobs is printed by --json only; add --json");
@@ -71,7 +75,7 @@ static int start(run_state *s) {
     if (s->n_ids == 0) return fail("the prompt is empty, and this tokenizer adds nothing to it; give some text");
     t0 = clock_now_ns();
     size_t needed = o->n_predict < 0 ? 0 : s->n_ids + (size_t)o->n_predict;
-    rc = open_engine(s->model, o, needed, &s->engine);
+    rc = open_engine(s->model, o, needed, &s->draft, &s->engine);
     s->load_ms = open_ms + (double)(clock_now_ns() - t0) / 1e6;
     return rc;
 }
@@ -131,9 +135,13 @@ static int print_json(const run_state *s) {
 static void print_speed(const run_state *s) {
     tally_timings t;
     tally_generation_timings(s->generation, &t);
-    fprintf(stderr, "prompt: %d tokens in %.1f ms, %.1f tokens/s; decode: %d tokens in %.1f ms, %.1f tokens/s\n",
+    fprintf(stderr, "prompt: %d tokens in %.1f ms, %.1f tokens/s; decode: %d tokens in %.1f ms, %.1f tokens/s",
             t.n_prompt, t.prompt_ms, t.prompt_ms > 0 ? 1e3 * t.n_prompt / t.prompt_ms : 0, t.n_decode, t.decode_ms,
             t.decode_ms > 0 ? 1e3 * t.n_decode / t.decode_ms : 0);
+    tally_spec_counts counts;
+    tally_generation_spec_counts(s->generation, &counts);
+    speculation_print(stderr, "; ", &counts);
+    fputc('\n', stderr);
 }
 
 static int finish(run_state *s) {
@@ -166,6 +174,7 @@ int cmd_run(const options *o) {
     if (!rc) rc = finish(&s);
     tally_generation_close(s.generation);
     tally_engine_close(s.engine);
+    close_draft(&s.draft);
     tally_free(s.ids);
     free(s.bias);
     tally_model_close(s.model);

@@ -141,6 +141,7 @@ typedef struct tally_engine_options { // all zero: defaults
     const char *cache_k, *cache_v; // "f32", "f16", "bf16", "q8_0"; NULL: f32 for F32 checkpoints, else f16
     bool no_prefix_reuse; // do not keep blocks of finished sequences for others that start alike (results are the same)
     bool no_mmap;         // read files into memory instead of mapping them
+    bool no_repack;       // pack weights when a step needs them, not when loading: less memory, slower (same results)
     bool no_fuse;         // run the operation list as the model wrote it, without passes (results are the same)
     tally_speculation speculation;
     tally_engine *
@@ -306,11 +307,38 @@ typedef struct tally_level_speed {
 typedef struct tally_machine {
     int threads;
     double read_bytes_per_s;
-    int n_levels; // that this processor has
+    double loop_s; // a parallel loop over nothing: handing it out and waiting for every thread; 0 for one thread
+    int n_levels;  // measured
     tally_level_speed levels[16];
 } tally_machine;
-// threads 0: one per physical core. `kernels` false: bandwidth only.
-TALLY_API tally_status tally_measure_machine(int threads, bool kernels, tally_machine *out, tally_error *err);
+// threads 0: one per physical core. levels: "all" that this processor has, "best" (which engines take by default), or one by name;
+// NULL: none, bandwidth and loops only.
+TALLY_API tally_status tally_measure_machine(int threads, const char *levels, tally_machine *out, tally_error *err);
+
+// What the operations of an engine's steps took. Steps are timed from tally_engine_trace_start to tally_engine_trace_stop; results are
+// the same with and without. A loop is a part of an operation that all threads share.
+typedef struct tally_op_trace { // sums over the steps
+    const char *op, *label;     // kind, and the weight's name or again the kind
+    int layer;                  // -1: outside of the layers
+    int64_t calls;
+    double seconds;
+    double weight_bytes,
+        cache_bytes; // of weights (packed, each read once; of experts as many as are expected) and of the cache, read
+    double f32, bf16, q8; // arithmetic by what tally_level_speed names; a multiplication and an addition count as two
+    int64_t loops;
+    double loop_s, wake_s,
+        wait_s; // in loops; over threads: until they started, and from their last task to the end of the loop
+} tally_op_trace;
+typedef struct tally_trace {
+    int64_t steps, rows;
+    double seconds; // of all operations of all steps
+    int n_ops;
+    const tally_op_trace *ops; // in the order in which they run
+} tally_trace;
+// Starts from zero, also when it was on.
+TALLY_API tally_status tally_engine_trace_start(tally_engine *engine, tally_error *err);
+// What was measured since the start, borrowed until the next start or the engine's end. All zero if there was no start.
+TALLY_API void tally_engine_trace_stop(tally_engine *engine, tally_trace *out);
 
 // The devices of this machine as one JSON object, owned by the caller: kernel levels of the processor; libraries of NPUs that were
 // looked for, and the NPUs found or why there are none.

@@ -12,15 +12,9 @@ jobs=${JOBS:-$(nproc)}
 logs=build/check-all
 mkdir -p "$logs"
 
-# What has threads: the pool, the scheduler over it, and whole models on two threads.
-threaded=(unit/test_pool engine/test_scheduling engine/test_non_finite)
-
 part_release() { make -s -j"$jobs" all tests && make -s test; }
 part_asan() { make -s CONFIG=asan -j"$jobs" all tests && TEST_TIMEOUT=3000 make -s CONFIG=asan test; }
-part_tsan() {
-  local binaries=("${threaded[@]/#/build/tsan/tests/}")
-  make -s CONFIG=tsan -j"$jobs" "${binaries[@]}" && TEST_TIMEOUT=3000 BUILD=build/tsan scripts/run-tests.sh "${binaries[@]}"
-}
+part_tsan() { make -s CONFIG=tsan -j"$jobs" all tests && TEST_TIMEOUT=3000 make -s CONFIG=tsan test; }
 part_lint() { make -s -j"$jobs" lint; }
 part_arm() { make -s -j"$jobs" check-arm; }
 part_simde() { make -s -j"$jobs" check-simde; }

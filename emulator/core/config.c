@@ -110,18 +110,24 @@ static bool set_starting(emu_config *c, const char *key, const char *value, char
     return false;
 }
 
-static bool set_word(emu_config *c, char *word, bool first, bool running, char *why) {
+static bool set_word(emu_config *c, char *word, bool first, char *why) {
     bool known;
     char *value = strchr(word, '=');
     if (!value) {
-        if (first && !running) return set_chip(c, word, why);
+        if (first) return set_chip(c, word, why);
         return snprintf(why, 200, "\"%s\" is no setting; the chip comes first, the rest is KEY=VALUE", word), false;
     }
     *value++ = '\0';
     if (!set_running(c, word, value, &known, why)) return false;
     if (known) return true;
-    if (running) return snprintf(why, 200, "%s= can only be set before the first call", word), false;
     return set_starting(c, word, value, why);
+}
+
+// What cannot change once the emulator runs; asking again for what is there is fine.
+static bool same_start(const emu_config *a, const emu_config *b) {
+    return a->chip == b->chip && a->cann == b->cann && a->n_devices == b->n_devices && a->n_threads == b->n_threads &&
+           a->perturb == b->perturb && a->memory == b->memory && a->poison_edges == b->poison_edges &&
+           a->lenient == b->lenient;
 }
 
 bool emu_config_parse(emu_config *c, const char *line, bool running, char why[static 200]) {
@@ -130,9 +136,16 @@ bool emu_config_parse(emu_config *c, const char *line, bool running, char why[st
     bool ok = copy != NULL, first = true;
     if (!copy) snprintf(why, 200, "no memory");
     for (char *word; ok && (word = strsep(&rest, ",")); first = false) {
-        if (*word) ok = set_word(&made, word, first, running, why);
+        if (*word) ok = set_word(&made, word, first, why);
     }
     free(copy);
+    if (ok && running && !same_start(&made, c)) {
+        ok = false;
+        snprintf(why, 200,
+                 "the emulator runs as %s with other settings; only seed, order, trace, watchdog and injected faults "
+                 "may change",
+                 c->chip->name);
+    }
     if (ok) *c = made;
     return ok;
 }

@@ -12,7 +12,8 @@ enum { N_CLASSES = 14, RESTING = 1 << 15 };
 
 static struct {
     unsigned char *base;
-    uint64_t used[N_CLASSES]; // bytes of the part
+    uint64_t used[N_CLASSES];   // bytes of the part
+    uint64_t usable[N_CLASSES]; // that have memory behind them
     emu_object *oldest[N_CLASSES], *newest[N_CLASSES];
     int n_resting[N_CLASSES];
     uint64_t next_id;
@@ -25,10 +26,24 @@ static size_t slot_size(int size_class) { return (size_t)128 << size_class; }
 static int resting(int size_class) { return size_class < 6 ? RESTING >> size_class : 16; }
 
 static bool reserve(void) {
-    void *p = mmap(NULL, PART * N_CLASSES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, PART * N_CLASSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return false;
     pool.base = p;
     return true;
+}
+
+// Takes the next slot of a class that was never used; NULL: no memory.
+static emu_object *fresh_slot(int c) {
+    enum { STEP = 1 << 20 };
+    unsigned char *part = pool.base + PART * (uint64_t)c;
+    uint64_t end = pool.used[c] + slot_size(c);
+    if (end > PART) return NULL;
+    if (end > pool.usable[c]) {
+        if (mprotect(part + pool.usable[c], STEP, PROT_READ | PROT_WRITE)) return NULL;
+        pool.usable[c] += STEP;
+    }
+    pool.used[c] = end;
+    return (emu_object *)(part + end - slot_size(c));
 }
 
 void *emu_object_create(emu_kind kind, size_t size, bool counted) {
@@ -41,9 +56,8 @@ void *emu_object_create(emu_kind kind, size_t size, bool counted) {
         pool.oldest[c] = o->next_free;
         pool.n_resting[c]--;
     } else {
-        if (pool.used[c] + slot_size(c) > PART) return NULL;
-        o = (emu_object *)(pool.base + PART * (uint64_t)c + pool.used[c]);
-        pool.used[c] += slot_size(c);
+        o = fresh_slot(c);
+        if (!o) return NULL;
     }
     memset(o, 0, slot_size(c));
     *o = (emu_object){

@@ -5,8 +5,8 @@
 //     910B3,cann=8.5,seed=7,perturb=on
 //
 // emulator/README.md lists them. The line is taken from the environment variable TALLY_EMU by the first call of the vendor's API,
-// unless tally_emu_configure was called before. Later calls of tally_emu_configure may only set the words of fault injection,
-// order and trace; counters of injection start again.
+// unless tally_emu_configure was called before. Later calls of tally_emu_configure may change the words of fault injection, seed,
+// order, watchdog and trace, and no others; counters of injection start again.
 //
 // Everything here may be called from any thread.
 #ifndef TALLY_EMULATOR_CORE_TALLY_EMU_H

@@ -53,20 +53,26 @@ void emu_task_free(emu_task *t) {
     free(t);
 }
 
-// Whether rows of two ranges share a byte. Exact for equal pitches, and for one plain range against rows; otherwise bounds decide.
+static uint64_t first_row_after(const emu_range *r, uint64_t address) { // whose end is behind the address
+    if (address < r->lo + r->width) return r->lo;
+    return r->lo + ((address - r->lo - r->width) / r->pitch + 1) * r->pitch;
+}
+
+// Whether rows of two ranges share a byte. Rows lie in order of address, so the two lists are walked like lists to be merged; what
+// would take too many steps counts as shared.
 static bool overlap(const emu_range *a, const emu_range *b) {
     if (a->lo >= b->hi || b->lo >= a->hi) return false;
-    bool plain_a = a->pitch <= a->width, plain_b = b->pitch <= b->width;
-    if (plain_a && plain_b) return true;
-    if (plain_a != plain_b) {
-        const emu_range *p = plain_a ? a : b, *r = plain_a ? b : a;
-        if (p->lo < r->lo || p->hi - p->lo >= r->pitch) return true;
-        uint64_t column = (p->lo - r->lo) % r->pitch;
-        return column < r->width || column + (p->hi - p->lo) > r->pitch;
+    uint64_t from = a->lo > b->lo ? a->lo : b->lo;
+    uint64_t x = first_row_after(a, from), y = first_row_after(b, from);
+    for (int steps = 0; x < a->hi && y < b->hi; steps++) {
+        if ((x < y + b->width && y < x + a->width) || steps == 65536) return true;
+        if (x + a->width <= y) {
+            x = first_row_after(a, y);
+        } else {
+            y = first_row_after(b, x);
+        }
     }
-    if (a->pitch != b->pitch) return true;
-    uint64_t d = a->lo >= b->lo ? (a->lo - b->lo) % a->pitch : (a->pitch - (b->lo - a->lo) % a->pitch) % a->pitch;
-    return d < b->width || d + a->width > a->pitch;
+    return false;
 }
 
 static bool conflict(const emu_range *a, const emu_range *b) {

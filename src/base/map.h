@@ -17,7 +17,7 @@ typedef struct map {
 
 void map_init(map *m);
 void map_deinit(map *m);
-// Inserts or replaces. False when memory ran out; the map is then as before.
+// Inserts or replaces. False when memory ran out or the key has 4 GiB; the map is then as before.
 bool map_put(map *m, str key, int64_t value);
 // True and *value (if not NULL) when the key is there.
 bool map_get(const map *m, str key, int64_t *value);

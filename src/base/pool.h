@@ -6,6 +6,8 @@
 #ifndef TALLY_BASE_POOL_H
 #define TALLY_BASE_POOL_H
 
+#include <stdint.h>
+
 #include "base/status.h"
 
 typedef struct pool pool;
@@ -15,5 +17,15 @@ status pool_create(pool **out, int n_threads, error *err); // n_threads >= 1, th
 void pool_destroy(pool *p);
 int pool_n_threads(const pool *p);
 void pool_for(pool *p, int n, pool_fn *fn, void *ctx);
+
+// Where the time of loops goes that more than one thread runs. Of a loop that lasts t, every thread spends t: waking up, computing,
+// and waiting for the slowest.
+typedef struct pool_times {
+    int64_t loops;
+    uint64_t loop_ns;          // as the caller sees it
+    uint64_t wake_ns, wait_ns; // sums over threads: before a thread's first index; behind its last
+} pool_times;
+// From now on every such loop adds to *times, which is the caller's (NULL: no more). Not while a loop runs.
+void pool_watch(pool *p, pool_times *times);
 
 #endif

@@ -13,6 +13,13 @@ static void trim_partial_character(char *text) {
     text[n] = 0;
 }
 
+// A message is one line, whatever a file put into it; no terminal obeys it either.
+static void blank_controls(char *text) {
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = ' ';
+    }
+}
+
 status error_set(error *err, status code, const char *fmt, ...) {
     if (!err) return code;
     err->code = code;
@@ -21,6 +28,7 @@ status error_set(error *err, status code, const char *fmt, ...) {
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
     trim_partial_character(err->text);
+    blank_controls(err->text);
     return code;
 }
 

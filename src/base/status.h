@@ -34,6 +34,7 @@ typedef struct error {
 } error;
 
 // Writes the sentence into *err (if any) and returns `code`, so that `return error_set(err, ...)` is the whole failure path.
+// Control characters of what it names become spaces: a message is one line.
 status error_set(error *err, status code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 // Puts "prefix: " before the sentence already in *err; for callers that know the file or request it belongs to.

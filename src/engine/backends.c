@@ -13,6 +13,8 @@ status backends_create_cpu(backend **out, pool *threads, cpu_level level, error 
     return cpu_backend_create(out, threads, level, err);
 }
 
+void backends_cpu_keep_rows(backend *b) { cpu_backend_keep_rows(b); }
+
 status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err) {
     return cpu_measure_read(threads, bytes, bytes_per_s, err);
 }
@@ -27,6 +29,15 @@ status backends_create_cost(backend **out, const char *device_file, error *err) 
 
 const hardware *backends_cost_hardware(const backend *b) { return cost_backend_hardware(b); }
 const step_cost *backends_cost_last(const backend *b) { return cost_backend_last(b); }
+
+void backends_count_step(const op_list *g, const cache_desc *cache, const step_inputs *in, op_cost *sum) {
+    static const hardware any = {.bandwidth = 1, .flops = {1, 1, 1, 1}};
+    cost_step step = cost_step_of(in);
+    for (int i = 0; i < g->n_ops; i++) {
+        op_cost c = cost_of_op(&g->ops[i], g->weights, cache, &step, &any);
+        op_cost_add(&sum[i], &c);
+    }
+}
 
 bool backends_is_ascend(const char *device) { return ascend_is_device(device); }
 

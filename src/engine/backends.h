@@ -8,6 +8,7 @@
 #include "op/op_cost.h"
 
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err);
+void backends_cpu_keep_rows(backend *b); // cpu_backend_keep_rows
 
 // Another device than the processor: "ascend:0", "emu:910B3" (backend/ascend/ascend.h says what the texts may be). `natural` is the type
 // that most of the weights have in the file.
@@ -38,5 +39,8 @@ status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *
 status backends_create_cost(backend **out, const char *device_file, error *err);
 const hardware *backends_cost_hardware(const backend *b);
 const step_cost *backends_cost_last(const backend *b);
+
+// What every operation of a step costs: op[i] is added to sum[i]. Times are not counted.
+void backends_count_step(const op_list *g, const cache_desc *cache, const step_inputs *in, op_cost *sum);
 
 #endif

@@ -35,7 +35,7 @@ status engine_plan_cache_types(model *m, const char *k, const char *v, error *er
     return cache_type("-ctv", v, natural, &m->config, &m->cache.v_type, err);
 }
 
-static status choose_level(const char *name, cpu_level *level, error *err) {
+status engine_plan_level(const char *name, cpu_level *level, error *err) {
     *level = cpu_level_best();
     if (!name) return STATUS_OK;
     if (!cpu_level_from_name(str_from(name), level)) {
@@ -91,7 +91,9 @@ static status create_device(engine_plan *p, const tally_engine_options *o, error
     if (!o->device || strcmp(o->device, "cpu") == 0) {
         const char *option = o->type ? "--dtype" : o->exact ? "--exact" : o->graph ? "--graph" : NULL;
         if (option) return error_set(err, STATUS_BAD_ARGUMENT, "%s is for NPUs; leave it out on the processor", option);
-        return backends_create_cpu(&p->device, p->threads, p->level, err);
+        TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
+        if (o->no_repack) backends_cpu_keep_rows(p->device);
+        return STATUS_OK;
     }
     if (!backends_is_ascend(o->device)) {
         return error_set(err, STATUS_BAD_ARGUMENT,
@@ -107,7 +109,7 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     *p = (engine_plan){0};
     if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
     TRY(check_options(o, &source->config, err));
-    TRY(choose_level(o->cpu_level, &p->level, err));
+    TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
     bool npu = o->device && strcmp(o->device, "cpu") != 0;
     unsigned passes = npu ? PASS_FUSE_ADD_NORM | PASS_MERGE_GATED : PASS_ALL; // its attention wants q, k and v dense
@@ -172,6 +174,8 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     TRY(plan_memory(&p->model.list, rows, out, &p->workspace_bytes, err));
     const backend_vtable *vt = p->device->vt;
     p->memory.available = vt->memory_available ? vt->memory_available(p->device) : meminfo_available();
+    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
+        p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     p->memory.weights = weights_bytes(p);
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
@@ -179,7 +183,7 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
     int64_t positions = positions_for(o, context, p->memory.available - other, block_bytes);
     l->max_context = (int)context;
-    l->n_blocks = (int)blocks_for(positions);
+    l->n_blocks = (int)blocks_for(positions) + (o->speculation.shadow > 0); // a shadow check needs one of its own
     p->memory.cache = l->n_blocks * block_bytes;
     if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
     double mib = 1024.0 * 1024.0;
@@ -215,6 +219,7 @@ static status load_weights(tally_engine *e, const tally_engine_options *o, error
         if (o->progress && !o->progress(o->progress_user, done, total))
             return error_set(err, STATUS_CANCELLED, "loading was cancelled");
     }
+    checkpoint_drop_all(e->source->ck);
     return STATUS_OK;
 }
 
@@ -274,6 +279,7 @@ tally_status tally_engine_open(tally_engine **out, const tally_model *source, co
 void tally_engine_close(tally_engine *e) {
     if (!e) return;
     while (e->first) tally_generation_close(e->first);
+    engine_trace_free(e);
     speculation_close(e);
     engine_plan_deinit(&e->plan);
     prefix_index_deinit(&e->prefixes);
@@ -300,6 +306,7 @@ int64_t tally_engine_step_bytes(const tally_engine *e, int rows, int past) {
         const weight *w = &e->plan.model.weights.w[i];
         if (w->absorbed || w->role == WEIGHT_EMBED) continue;
         double all = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+        if (all == 0) all = (double)weight_file_bytes(w);
         bytes += w->role == WEIGHT_EXPERTS && experts < 1 ? all * experts : all;
     }
     double position = (double)e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache) / KV_BLOCK;
@@ -361,7 +368,9 @@ static void finish_parts(tally_engine *e, int n) {
     verify_step_shadow(e, &shadow);
     for (int i = 0; i < n; i++) {
         struct tally_generation *g = e->owners[i];
-        if (g->finish && !g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
+        if (!g->finish) continue;
+        if (e->corpus && g->finish != FINISH_ERROR) lookup_corpus_add(e->corpus, g->seq.token, g->seq.n_tokens);
+        if (!g->keeps_cache) block_table_truncate(&g->seq.cache, 0);
     }
 }
 

@@ -3,6 +3,7 @@
 //   model_api.c  a model on disk          engine.c      loading, options, memory plan
 //   step.c       one step of the device   session.c     sequences under the caller's control
 //   generation.c requests and their text  sched.c       which rows a step computes
+//   trace.c      what operations take
 //   speculate.c  which drafts it verifies verify_step.c what becomes of them
 #ifndef TALLY_ENGINE_ENGINE_H
 #define TALLY_ENGINE_ENGINE_H
@@ -41,8 +42,9 @@ typedef struct step_part {
     int n_rows;
     bool all_logits; // of every row; otherwise of the last row, if last_logits
     bool last_logits;
-    bool scratch;       // the only part of its step: computed, but neither committed nor counted
-    const draft *draft; // NULL: none. Rows behind the last known token, with their logits; only the sequence's own are committed
+    bool scratch; // the only part of its step: computed, but neither committed nor counted
+    const draft *
+        draft; // NULL: none. Rows behind the last known token, with their logits; only the sequence's own are committed
 } step_part;
 
 // What became of a part.
@@ -80,22 +82,23 @@ struct tally_engine {
     sampler_scratch sampler;
     // the step being built
     int32_t *row_token, *row_pos, *row_slot, *row_parent, *row_seq, *out_row; // owned [step_rows], out_row [logit_rows]
-    const int32_t **tables;                           // owned [step_rows]
-    step_part *parts;                                 // owned [step_rows]
-    struct tally_generation **owners;                 // owned [step_rows]
-    part_result *results;                             // owned [step_rows]
-    step_result ran;                                  // borrowed: of the step that ran last
-    struct tally_generation *first, *last;            // live generations, oldest first
-    struct tally_generation *turn_first, *turn_last;  // the same, the one served longest ago first
+    const int32_t **tables;                                                   // owned [step_rows]
+    step_part *parts;                                                         // owned [step_rows]
+    struct tally_generation **owners;                                         // owned [step_rows]
+    part_result *results;                                                     // owned [step_rows]
+    step_result ran;                                                          // borrowed: of the step that ran last
+    struct tally_generation *first, *last;                                    // live generations, oldest first
+    struct tally_generation *turn_first, *turn_last; // the same, the one served longest ago first
     tally_stats stats;
+    struct engine_trace *trace; // owned; NULL: never traced
     // speculation
     tally_speculation speculation; // as decided: zero means zero
     tally_engine *draft_engine;    // borrowed; NULL: none
     lookup_corpus *corpus;         // owned; NULL: none
     spec_parts spec;
     step_times times;
-    double model_seconds; // what a draft of the draft model took lately; 0: none was made
-    policy_request *policy_request;        // owned [step_rows], as are the two below: what the policy decides in one step
+    double model_seconds;           // what a draft of the draft model took lately; 0: none was made
+    policy_request *policy_request; // owned [step_rows], as are the two below: what the policy decides in one step
     struct tally_generation **policy_owner;
     int *policy_n;
     float *shadow_logits; // owned [n_vocab]; NULL: no shadow checks
@@ -103,6 +106,8 @@ struct tally_engine {
     rank_group *ranks;    // borrowed; NULL: one rank
     uint64_t rank_hash;   // of everything committed
 };
+
+void engine_trace_free(tally_engine *e); // trace.c
 
 // ---- sequences and steps (step.c) ----------------------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ typedef struct engine_plan {
 status engine_plan_init(engine_plan *p, const tally_model *source, const tally_engine_options *o, error *err);
 void engine_plan_deinit(engine_plan *p);
 
+// The level that engines take for a name, or (NULL) by default; STATUS_BAD_ARGUMENT or STATUS_UNSUPPORTED.
+status engine_plan_level(const char *name, cpu_level *level, error *err);
+
 // Sets the types of a built model's cache: by name, or (NULL) F32 for F32 models and F16 for others.
 status engine_plan_cache_types(model *m, const char *k, const char *v, error *err);
 

@@ -73,6 +73,48 @@ static json_t *memory_json(const engine_plan *p) {
                      dtype_get(p->model.cache.k_type)->name, "cache_v", dtype_get(p->model.cache.v_type)->name);
 }
 
+// Weights of one type that are kept in one way.
+typedef struct layout_sum {
+    dtype type;
+    const char *layout;
+    int64_t n, file_bytes, bytes;
+} layout_sum;
+
+static layout_sum *sum_of(layout_sum *sums, int *n, dtype type, const char *layout) {
+    for (int i = 0; i < *n; i++) {
+        if (sums[i].type == type && strcmp(sums[i].layout, layout) == 0) return &sums[i];
+    }
+    sums[*n] = (layout_sum){.type = type, .layout = layout};
+    return &sums[(*n)++];
+}
+
+// A merged weight may hold several types: its parts are counted as weights of their own.
+static json_t *layouts_json(const engine_plan *p) {
+    enum { MOST = 4 * DTYPE_COUNT }; // no backend keeps a type in more ways
+    layout_sum sums[MOST];
+    int n = 0;
+    for (int i = 0; i < p->model.weights.n; i++) {
+        const weight *w = &p->model.weights.w[i];
+        for (int part = 0; part < w->n_parts && !w->absorbed && n < MOST; part++) {
+            weight one = *w;
+            one.part[0] = w->part[part], one.n_parts = 1, one.n = w->part[part].n_rows;
+            const backend_vtable *vt = p->device->vt;
+            layout_sum *s = sum_of(sums, &n, one.part[0].type,
+                                   vt->weight_layout ? vt->weight_layout(p->device, &one) : "as in the file");
+            s->n++;
+            s->file_bytes += weight_file_bytes(&one);
+            s->bytes += vt->weight_bytes(p->device, &one);
+        }
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "type", dtype_get(sums[i].type)->name,
+                                              "layout", sums[i].layout, "n", (json_int_t)sums[i].n, "file_bytes",
+                                              (json_int_t)sums[i].file_bytes, "bytes", (json_int_t)sums[i].bytes));
+    }
+    return list;
+}
+
 static status build(const tally_model *m, const engine_plan *p, char **out, error *err) {
     json_t *o = json_pack("{s:s, s:s, s:I, s:i}", "path", checkpoint_path(m->ck), "format",
                           checkpoint_gguf(m->ck) ? "gguf" : "safetensors", "n_params", (json_int_t)p->model.n_params,
@@ -82,6 +124,7 @@ static status build(const tally_model *m, const engine_plan *p, char **out, erro
     json_object_set_new(o, "tokenizer", m->tok ? json_integer(tokenizer_n_tokens(m->tok)) : json_null());
     json_object_set_new(o, "chat_template", json_boolean(m->chat != NULL));
     json_object_set_new(o, "memory", memory_json(p));
+    json_object_set_new(o, "layouts", layouts_json(p));
     json_object_set_new(o, "tensors", tensors_json(m->ck));
     *out = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
     json_decref(o);

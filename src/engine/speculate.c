@@ -31,20 +31,23 @@ static status decide(tally_speculation *s, error *err) {
     if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
     TRY(between("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
     if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
-    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 30, err));
+    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 28, err));
     return between("--shadow", s->shadow, 0, INT32_MAX, err);
 }
 
 // ---- what a step of m rows may cost before any has run --------------------------------------------------------------------
 
 // The part of a weight's time that every further row adds, of what the first takes: arithmetic that reading memory does not hide.
-// Estimates on the careful side of what was measured (docs/speculation.md); real steps correct them.
-static double row_share(const weight *w) {
+// On the careful side of what was measured (docs/speculation.md); real steps correct it.
+static double row_share(const weight *w, cpu_level level) {
+    bool wide = level == CPU_LEVEL_AVX512 || level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16;
+    bool dot = level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16 || level == CPU_LEVEL_I8MM ||
+               level == CPU_LEVEL_DOTPROD;
     switch (w->part[0].type) {
-    case DTYPE_F32: return 0.25;
+    case DTYPE_F32: return wide ? 0.15 : 0.25;
     case DTYPE_F16:
-    case DTYPE_BF16: return 0.4;
-    default: return 0.6;
+    case DTYPE_BF16: return wide ? 0.25 : 0.4;
+    default: return dot ? 0.2 : 0.6;
     }
 }
 
@@ -62,13 +65,14 @@ static void init_times(tally_engine *e) {
         for (int i = 0; i < e->plan.model.weights.n; i++) {
             const weight *w = &e->plan.model.weights.w[i];
             if (w->absorbed || w->role == WEIGHT_EMBED || w->role == WEIGHT_VECTOR) continue;
+            double share = row_share(w, e->plan.level);
             double bytes = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
             if (w->role == WEIGHT_EXPERTS) { // each row computes with its own k, what is read is shared
                 bytes *= (double)c->n_experts_used / c->n_experts;
-                double read = experts_touched(c, m), computed = 1 + row_share(w) * (m - 1);
+                double read = experts_touched(c, m), computed = 1 + share * (m - 1);
                 sum += bytes * (read > computed ? read : computed);
             } else {
-                sum += bytes * (1 + row_share(w) * (m - 1));
+                sum += bytes * (1 + share * (m - 1));
             }
         }
         if (m == 1) one = sum;
@@ -165,8 +169,8 @@ static int max_nodes(const struct tally_generation *g) {
 
 static bool may_draft(const step_part *part, const struct tally_generation *g) {
     const speculation *s = &g->spec;
-    return part->last_logits && s->mode != TALLY_SPEC_OFF && (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) &&
-           max_depth(g) > 0 && max_nodes(g) > 0;
+    return part->last_logits && s->mode != TALLY_SPEC_OFF &&
+           (s->drafter[DRAFTER_LOOKUP] || s->drafter[DRAFTER_MODEL]) && max_depth(g) > 0 && max_nodes(g) > 0;
 }
 
 static void propose(struct tally_generation *g, drafter_kind which, int n) {
@@ -205,7 +209,8 @@ static void propose_forced(struct tally_generation *g, int n) {
 // What a draft of the model takes: measured, or by the bytes that both models read.
 static double model_seconds(const tally_engine *e) {
     if (e->model_seconds > 0) return e->model_seconds;
-    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0), own = (double)tally_engine_step_bytes(e, 1, 0);
+    double theirs = (double)tally_engine_step_bytes(e->draft_engine, 1, 0),
+           own = (double)tally_engine_step_bytes(e, 1, 0);
     return step_times_of(&e->times, 1) * theirs / own;
 }
 
@@ -217,7 +222,6 @@ static bool offer(struct tally_generation *g, policy_request *r) {
     *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
     if (s->draft.n > 0 || !s->drafter[DRAFTER_MODEL]) return s->draft.n > 0;
     r->offered = NULL;
-    r->kind = DRAFT_MODEL;
     r->n = smaller(max_nodes(g), max_depth(g));
     r->seconds_per_draft = model_seconds(e);
     return true;
@@ -293,14 +297,17 @@ void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation
     }
 }
 
-void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n, double seconds) {
+void speculation_learn(tally_engine *e, const step_part *parts, struct tally_generation **owner, int n,
+                       double seconds) {
     int own = 0, drafts = 0;
-    bool chunk = false;
+    bool chunk = false, asks = false;
     for (int i = 0; i < n; i++) {
         own += parts[i].n_rows;
         drafts += parts[i].draft ? parts[i].draft->n : 0;
         chunk |= parts[i].n_rows > 1;
+        asks |= owner[i]->spec.mode == TALLY_SPEC_AUTO;
     }
+    if (!asks) return;
     if (!chunk) step_times_seen(&e->times, own + drafts, seconds);
     policy_step step = {&e->times, own, drafts};
     for (int i = 0; i < n; i++) {

@@ -69,11 +69,12 @@ static float best_gap(const float *logits, int n) {
 static void fail_shadow(tally_engine *e, const shadow_row *shadow) {
     struct tally_generation *g = shadow->g;
     error why;
-    error_set(&why, STATUS_INTERNAL,
-              "the shadow check of position %d, verify step %d with %d drafts accepted, gives other logits alone; the two "
-              "best of the verify step are %.9g apart; run with --spec off and report this",
-              shadow->position, g->spec.counts.verify_steps, shadow->n_accepted,
-              (double)best_gap(e->shadow_logits, e->n_vocab));
+    error_set(
+        &why, STATUS_INTERNAL,
+        "the shadow check of position %d, verify step %d with %d drafts accepted, gives other logits alone; the two "
+        "best of the verify step are %.9g apart; run with --spec off and report this",
+        shadow->position, g->spec.counts.verify_steps, shadow->n_accepted,
+        (double)best_gap(e->shadow_logits, e->n_vocab));
     generation_fail(g, &why);
 }
 

@@ -298,9 +298,16 @@ const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name) {
     return map_get(&ck->index, name, &i) ? &ck->tensors[i] : NULL;
 }
 
+static int n_mapped(const checkpoint *ck) {
+    return ck->memory || !ck->loaded ? 0 : ck->gguf ? ck->gguf->n_parts : ck->st->n_files;
+}
+
+void checkpoint_drop_all(const checkpoint *ck) {
+    for (int file = 0; file < n_mapped(ck); file++) mapfile_drop(file_map(ck, file), 0, file_map(ck, file)->size);
+}
+
 void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes) {
-    int n = ck->memory || !ck->loaded ? 0 : ck->gguf ? ck->gguf->n_parts : ck->st->n_files;
-    for (int file = 0; file < n; file++) {
+    for (int file = 0; file < n_mapped(ck); file++) {
         const mapfile *m = file_map(ck, file);
         uintptr_t offset = (uintptr_t)data - (uintptr_t)m->data;
         if (offset < m->size) mapfile_drop(m, offset, n_bytes);

@@ -53,5 +53,7 @@ uint64_t checkpoint_n_bytes(const checkpoint *ck); // all tensors
 // Says that these bytes of tensor data are not needed for now, so the kernel may drop their pages from memory (they are read
 // again from the file if someone does need them).
 void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes);
+// The same for whole files, metadata and what reading one tensor brought in of its neighbours included.
+void checkpoint_drop_all(const checkpoint *ck);
 
 #endif

@@ -54,13 +54,13 @@ static status check_moe(const model_config *c, const char *where, error *err) {
     if (any_dense && c->ffn_dim < 1) {
         return error_set(err, STATUS_BAD_FILE, "%s: has layers with a dense MLP but does not say its width", where);
     }
-    if (!any_moe) return STATUS_OK;
+    if (!any_moe && c->n_experts == 0) return STATUS_OK;
     if (c->n_experts < 1 || c->n_experts_used < 1 || c->n_experts_used > c->n_experts) {
         return error_set(err, STATUS_BAD_FILE,
                          "%s: %d of %d experts are to be used for a token, expected 1 to all of them", where,
                          c->n_experts_used, c->n_experts);
     }
-    if (c->expert_ffn_dim < 1) {
+    if (any_moe && c->expert_ffn_dim < 1) {
         return error_set(err, STATUS_BAD_FILE, "%s: has layers with experts but does not say their width", where);
     }
     return STATUS_OK;

@@ -287,6 +287,7 @@ static status read_experts(reader *r) {
     }
     c->n_experts = n_local;
     TRY(need_count(r, "num_experts_per_tok", MAX_EXPERTS, &c->n_experts_used));
+    if (c->n_experts == 0) c->n_experts_used = 0; // a dense model under this name
     TRY(need_count(r, "moe_intermediate_size", MAX_WIDTH, &c->expert_ffn_dim));
     TRY(get_flag(r, "norm_topk_prob", &c->norm_topk_prob));
     TRY(get_count(r, "decoder_sparse_step", INT32_MAX, &step, &found));

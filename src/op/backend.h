@@ -48,6 +48,13 @@ typedef struct step_result {
 } step_result;
 enum { STEP_OK = -2, STEP_FAULT_OUTSIDE = -1 }; // -1: before or after the layers
 
+// Someone who wants to know when each operation of a step ran; called on the engine's thread. Times as clock_now_ns.
+typedef struct run_observer {
+    void *user;
+    void (*op)(void *user, int op, uint64_t begin_ns, uint64_t end_ns); // operation number `op` of the list has run
+    void (*step)(void *user, const step_inputs *in, uint64_t begin_ns, uint64_t end_ns); // all of them have
+} run_observer;
+
 typedef struct backend backend;
 
 typedef struct backend_vtable {
@@ -56,6 +63,7 @@ typedef struct backend_vtable {
     // STATUS_UNSUPPORTED names operation and type.
     status (*supports)(const backend *b, const op *o, const weight_set *weights, error *err);
     int64_t (*weight_bytes)(const backend *b, const weight *w);       // on the device; 0 where the file's pages serve
+    const char *(*weight_layout)(const backend *b, const weight *w);  // how it is kept, in words; NULL: as in the file
     int64_t (*block_bytes)(const backend *b, const cache_desc *desc); // one cache block, all layers
     int64_t (*scratch_bytes)(const backend *b, const op_list *g,
                              const step_limits *limits); // beside the planned workspace
@@ -72,6 +80,8 @@ typedef struct backend_vtable {
     // One position of all layers, from[0] = block, from[1] = position in it (an accepted row of a tree moves to its place).
     void (*position_copy)(backend *b, const int to[2], const int from[2]);
     void (*block_poison)(backend *b, int block, int first_pos); // tests: NaN at positions >= first_pos of the block
+    // Borrows the observer until the next call; NULL: none. A backend that times nothing leaves the entry NULL.
+    void (*observe)(backend *b, const run_observer *observer);
 } backend_vtable;
 
 struct backend {

@@ -6,6 +6,10 @@
 static const double least_gain = 1.01;      // estimates are noisy: not for less than this
 static const double benefit_of_doubt = 0.4; // part of an unmeasured cost that is not believed, so that it gets measured
 
+static const double careful = 0.5; // standard deviations
+
+enum { patience = 6 }; // steps with drafts that win nothing
+
 typedef struct candidate {
     double reach[DRAFT_MAX];
     double cost; // of making a draft
@@ -19,27 +23,40 @@ typedef struct choice {
     candidate request[POLICY_REQUESTS];
 } choice;
 
+// What n drafts cost: as far as that was not measured, as much per row as the others.
+static double loss_of(const choice *c, int n) {
+    double doubt = step_times_doubt(c->times, c->rows + n);
+    return (1 - doubt) * (step_times_of(c->times, c->rows + n) - c->plain) + doubt * c->plain * n / c->rows;
+}
+
 // The most drafts whose loss, were they all wrong, the request can pay.
 static int affordable(const choice *c, const draft_policy *p, int n, double cost) {
     double purse = draft_policy_purse(p) * c->plain / c->rows;
-    while (n > 0 && step_times_of(c->times, c->rows + n) - c->plain + n * cost > purse) n--;
+    while (n > 0 && loss_of(c, n) + n * cost > purse) n--;
     return n;
 }
 
 static void prepare(choice *c, const policy_request *r, candidate *out) {
-    draft chain = {.n = r->n < 0 ? 0 : r->n > DRAFT_MAX ? DRAFT_MAX : r->n, .kind = r->kind};
-    for (int i = 0; i < chain.n; i++) chain.parent[i] = (int8_t)(i - 1);
-    const draft *d = r->offered ? r->offered : &chain;
+    int n = r->offered ? r->offered->n : r->n;
+    if (n > DRAFT_MAX) n = DRAFT_MAX;
     out->cost = r->seconds_per_draft;
     out->min = r->min;
-    out->n = d->n ? affordable(c, r->policy, d->n, out->cost) : 0;
+    out->n = n > 0 ? affordable(c, r->policy, n, out->cost) : 0;
     if (out->n < out->min) out->n = 0;
-    if (out->n) draft_policy_reaches(r->policy, d, out->reach);
+    if (out->n == 0) return;
+    if (r->offered)
+        draft_policy_reaches(r->policy, r->offered, out->reach);
+    else
+        draft_policy_reaches_unmade(r->policy, n, out->reach);
 }
 
+// An unmeasured cost gets the benefit of the doubt, so that it is measured, a measured one is taken to be somewhat more: where it is close
+// the step is plain, which costs next to nothing and makes T(rows) better known.
 static double seconds_of(const choice *c, int drafts) {
     int m = c->rows + drafts;
-    return c->plain + (step_times_of(c->times, m) - c->plain) * (1 - benefit_of_doubt * step_times_doubt(c->times, m));
+    double seconds = step_times_of(c->times, m);
+    if (step_times_measured(c->times, m)) return seconds * (1 + careful * step_times_unsure(c->times, c->rows, m));
+    return c->plain + (seconds - c->plain) * (1 - benefit_of_doubt * step_times_doubt(c->times, m));
 }
 
 // Hands out up to `limit` drafts; returns the number at which the rate was best.
@@ -68,6 +85,18 @@ static int hand_out(const choice *c, int limit, int *n) {
     return best;
 }
 
+// Whether this step should be plain to measure T(rows), on which every judgement rests. Where drafts win little that costs little, and is done
+// every few steps. A lone request begins with one: its context is another than that of the steps before.
+static bool measure_plain(const choice *c, const policy_request *r) {
+    int64_t steps = 0, won = 0;
+    for (int i = 0; i < c->n_requests; i++) {
+        steps += r[i].policy->drafted_steps;
+        won += r[i].policy->won_tokens;
+    }
+    if (c->n_requests == 1 && r[0].policy->elapsed <= 0) return true;
+    return steps >= patience * c->n_requests + 2 * won || step_times_stale(c->times, c->rows);
+}
+
 void draft_policy_choose(const policy_request *r, int n_requests, const step_times *t, int rows, int max_rows, int *n) {
     choice c = {.times = t, .rows = rows < 1 ? 1 : rows};
     for (int i = 0; i < n_requests; i++) n[i] = 0;
@@ -78,6 +107,6 @@ void draft_policy_choose(const policy_request *r, int n_requests, const step_tim
         prepare(&c, &r[i], &c.request[i]);
         any |= c.request[i].n > 0;
     }
-    if (!any || step_times_stale(t, c.rows)) return;
+    if (!any || measure_plain(&c, r)) return;
     hand_out(&c, hand_out(&c, max_rows - c.rows, n), n);
 }

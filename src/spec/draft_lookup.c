@@ -24,6 +24,11 @@ typedef struct branch {
     int kind;
 } branch;
 
+typedef struct branches {
+    branch of[LOOKUP_BRANCHES];
+    int n, max;
+} branches;
+
 int lookup_kind(int n, bool from_corpus) {
     if (from_corpus) return DRAFT_CORPUS + (n < 3 ? 0 : n < 4 ? 1 : n < 6 ? 2 : n < 10 ? 3 : n < 20 ? 4 : 5);
     return DRAFT_OWN + (n < 6 ? n - 1 : n < 8 ? 5 : n < 12 ? 6 : n < 20 ? 7 : n < LOOKUP_EXTEND ? 8 : 9);
@@ -77,34 +82,30 @@ static int match_length(const draft_lookup *l, const int32_t *token, int n, cons
 }
 
 // Appends the continuations of one length; those known from a longer one are left out.
-static int add_branches(const draft_lookup *l, const int32_t *token, int n, gram_key key, branch *branches,
-                        int n_branches, int max_branches) {
+static void add_branches(const draft_lookup *l, const int32_t *token, int n, gram_key key, branches *out) {
     int64_t place[2 * LOOKUP_WAYS];
     uint32_t own[LOOKUP_WAYS];
     int n_own = gram_index_find(&l->index, text_of(token), key, own, LOOKUP_WAYS), n_places = n_own;
     for (int i = 0; i < n_own; i++) place[i] = own[i];
     if (l->corpus) n_places += lookup_corpus_find(l->corpus, key.token, key.length, place + n_own, LOOKUP_WAYS);
-    for (int i = 0; i < n_places && n_branches < max_branches; i++) {
+    for (int i = 0; i < n_places && out->n < out->max; i++) {
         branch b = {.place = place[i], .from_corpus = i >= n_own};
         bool known = false;
-        for (int k = 0; k < n_branches && !known; k++)
-            known = branches[k].place == b.place && branches[k].from_corpus == b.from_corpus;
+        for (int k = 0; k < out->n && !known; k++)
+            known = out->of[k].place == b.place && out->of[k].from_corpus == b.from_corpus;
         if (known) continue;
         b.kind = lookup_kind(match_length(l, token, n, &b, key.length), b.from_corpus);
-        branches[n_branches++] = b;
+        out->of[out->n++] = b;
     }
-    return n_branches;
 }
 
-static int find_branches(const draft_lookup *l, const int32_t *token, int n, branch *branches, int max_branches) {
-    int longest = n < l->o.max ? n : l->o.max, n_branches = 0;
+static void find_branches(const draft_lookup *l, const int32_t *token, int n, branches *out) {
+    int longest = n < l->o.max ? n : l->o.max;
     uint32_t tag[GRAM_MAX + 1];
+    *out = (branches){.max = l->o.tree ? LOOKUP_BRANCHES : 1};
     gram_tags(token + n, longest, tag);
-    for (int length = longest; length >= l->o.min && n_branches < max_branches; length--) {
-        gram_key key = {token + n - length, length, tag[length]};
-        n_branches = add_branches(l, token, n, key, branches, n_branches, max_branches);
-    }
-    return n_branches;
+    for (int length = longest; length >= l->o.min && out->n < out->max; length--)
+        add_branches(l, token, n, (gram_key){token + n - length, length, tag[length]}, out);
 }
 
 // The branch's tokens, at most max; the own history is read in circles from the place to its end.
@@ -165,16 +166,16 @@ static void propose_best(trie_node *t, int n_nodes, int max_nodes, draft *out) {
     }
 }
 
-static void propose_tree(const draft_lookup *l, const int32_t *token, int n, const branch *branches, int n_branches,
-                         int max_nodes, draft *out) {
+static void propose_tree(const draft_lookup *l, const int32_t *token, int n, const branches *b, int max_nodes,
+                         draft *out) {
     trie_node t[TRIE_MAX];
     int n_nodes = 1;
     double left = 1; // probability that none of the branches so far is right
     t[0] = (trie_node){.parent = -1, .child = -1, .sibling = -1};
-    for (int k = 0; k < n_branches; k++) {
+    for (int k = 0; k < b->n; k++) {
         int32_t next[DRAFT_MAX];
-        int n_next = continuation(l, token, n, &branches[k], next, max_nodes), at = 0;
-        double h = draft_policy_prior(branches[k].kind), value = left;
+        int n_next = continuation(l, token, n, &b->of[k], next, max_nodes), at = 0;
+        double h = draft_policy_prior(b->of[k].kind), value = left;
         for (int j = 0; j < n_next; j++) {
             at = trie_child(t, &n_nodes, at, next[j]);
             t[at].value += value *= h;
@@ -182,7 +183,7 @@ static void propose_tree(const draft_lookup *l, const int32_t *token, int n, con
         left *= 1 - h;
     }
     propose_best(t, n_nodes, max_nodes, out);
-    out->kind = branches[0].kind;
+    out->kind = b->of[0].kind;
 }
 
 static status lookup_propose(drafter *d, const int32_t *token, int n, int max_nodes, draft *out, error *err) {
@@ -192,12 +193,12 @@ static status lookup_propose(drafter *d, const int32_t *token, int n, int max_no
     out->n = 0;
     out->kind = 0;
     index_history(l, token, n);
-    branch branches[LOOKUP_BRANCHES];
-    int n_branches = find_branches(l, token, n, branches, l->o.tree ? LOOKUP_BRANCHES : 1);
-    if (n_branches && l->o.tree)
-        propose_tree(l, token, n, branches, n_branches, max_nodes, out);
-    else if (n_branches)
-        propose_chain(l, token, n, &branches[0], max_nodes, out);
+    branches b;
+    find_branches(l, token, n, &b);
+    if (b.n && l->o.tree)
+        propose_tree(l, token, n, &b, max_nodes, out);
+    else if (b.n)
+        propose_chain(l, token, n, &b.of[0], max_nodes, out);
     return STATUS_OK;
 }
 

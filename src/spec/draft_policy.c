@@ -3,13 +3,14 @@
 
 #include <string.h>
 
-static const double first_weight = 4; // proposals that the prior is worth
-static const double later_weight = 6; // the same for tokens behind a right one
-static const double keep = 0.94;      // of a class's counts at its next proposal: 16 of them are remembered
-static const double keep_model =
-    0.99; // of a draft model's counts at a token without a proposal of it: it is tried again at times
+static const double first_weight = 2;  // proposals that the prior is worth; they fade like others
+static const double later_weight = 6;  // tokens behind a right one, likewise, but they stay
+static const double depth_weight = 3;  // tokens of one depth that all depths together are worth
+static const double keep = 0.96;       // of a class's counts at its next proposal: 25 are remembered
+static const double keep_model = 0.99; // of a model's counts at a token without its drafts: in time it is tried again
 static const double other_prior = 0.3, other_weight = 6, keep_other = 0.98;
-static const double first_credit = 2, loss_allowed = 0.02;
+static const double careful = 0.5; // standard deviations of a cost that are reckoned with
+static const double first_credit = 2, loss_allowed = 0.015;
 
 // Guesses, on the low side: what is learnt overrules them within some proposals.
 double draft_policy_prior(int kind) {
@@ -24,7 +25,13 @@ double draft_policy_prior(int kind) {
 
 static int class_of(const draft *d) { return d->kind >= 0 && d->kind < DRAFT_CLASSES ? d->kind : 0; }
 
-void draft_policy_init(draft_policy *p) { memset(p, 0, sizeof(*p)); }
+void draft_policy_init(draft_policy *p) {
+    memset(p, 0, sizeof(*p));
+    for (int kind = 0; kind < DRAFT_CLASSES; kind++) {
+        p->tried[kind][0] = first_weight;
+        p->right[kind][0] = first_weight * draft_policy_prior(kind);
+    }
+}
 
 // ---- learning --------------------------------------------------------------------------------------------------------------
 
@@ -35,10 +42,12 @@ void draft_policy_offer(draft_policy *p, const draft *d, int n) {
     *o = (policy_offer){.d = *d, .next = n, .node = -1};
 }
 
+static void fade(draft_policy *p, int kind, double factor) {
+    for (int j = 0; j < DRAFT_MAX; j++) p->right[kind][j] *= factor, p->tried[kind][j] *= factor;
+}
+
 static void score(draft_policy *p, int kind, int depth, bool right) {
-    if (!depth) {
-        for (int j = 0; j < DRAFT_MAX; j++) p->right[kind][j] *= keep, p->tried[kind][j] *= keep;
-    }
+    if (!depth) fade(p, kind, keep);
     p->tried[kind][depth]++;
     p->right[kind][depth] += right;
 }
@@ -84,9 +93,9 @@ static void rates(const draft_policy *p, int kind, double *rate) {
     const double *right = p->right[kind], *tried = p->tried[kind];
     double prior = draft_policy_prior(kind), all_right = later_weight * (0.5 + 0.5 * prior), all = later_weight;
     for (int j = 1; j < DRAFT_MAX; j++) all_right += right[j], all += tried[j];
-    rate[0] = (right[0] + first_weight * prior) / (tried[0] + first_weight);
+    rate[0] = right[0] / tried[0];
     for (int j = 1; j < DRAFT_MAX; j++)
-        rate[j] = (right[j] + first_weight * all_right / all) / (tried[j] + first_weight);
+        rate[j] = (right[j] + depth_weight * all_right / all) / (tried[j] + depth_weight);
 }
 
 void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach) {
@@ -106,19 +115,39 @@ void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach) 
     }
 }
 
+void draft_policy_reaches_unmade(const draft_policy *p, int n, double *reach) {
+    double weights = 0;
+    for (int i = 0; i < n; i++) reach[i] = 0;
+    for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) {
+        double rate[DRAFT_MAX], weight = p->tried[kind][0];
+        if (weight == 0) continue;
+        rates(p, kind, rate);
+        weights += weight;
+        for (int i = 0; i < n; i++) reach[i] += weight *= rate[i];
+    }
+    for (int i = 0; i < n && weights > 0; i++) reach[i] /= weights;
+}
+
 // ---- accounts --------------------------------------------------------------------------------------------------------------
 
 void draft_policy_ran(draft_policy *p, const policy_step *s, int n_drafts, int n_emitted, double draft_seconds) {
     int rows = s->rows < 1 ? 1 : s->rows;
     double step = step_times_of(s->times, rows), plain = step / rows;
-    if (s->drafts > 0) p->spent += (step_times_of(s->times, rows + s->drafts) - step) / plain * n_drafts / s->drafts;
+    if (s->drafts > 0) {
+        double unsure = 1 + careful * step_times_unsure(s->times, rows, rows + s->drafts);
+        p->spent += (step_times_of(s->times, rows + s->drafts) * unsure - step) / plain * n_drafts / s->drafts;
+    }
     p->spent += draft_seconds / plain;
     if (n_emitted < 1) return;
+    p->drafted_steps = s->drafts > 0 ? p->drafted_steps + 1 : 0;
+    p->won_tokens = s->drafts > 0 ? p->won_tokens + n_emitted - 1 : 0;
     p->saved += n_emitted - 1;
     p->elapsed += n_emitted;
     if (n_drafts) return;
     for (int kind = DRAFT_MODEL; kind < DRAFT_CLASSES; kind++) {
-        for (int j = 0; j < DRAFT_MAX; j++) p->right[kind][j] *= keep_model, p->tried[kind][j] *= keep_model;
+        fade(p, kind, keep_model);
+        p->tried[kind][0] += (1 - keep_model) * first_weight;
+        p->right[kind][0] += (1 - keep_model) * first_weight * draft_policy_prior(kind);
     }
 }
 

@@ -24,7 +24,8 @@ typedef struct draft_policy {
     double right[DRAFT_CLASSES][DRAFT_MAX],
         tried[DRAFT_CLASSES][DRAFT_MAX]; // decaying counts; depth j tried: all above it right
     double other_right, other_tried;     // the same for a tree's second and later branches, where the first was wrong
-    double spent, saved, elapsed; // in times of a plain token: what drafts added to steps, accepted drafts, tokens
+    double spent, saved, elapsed;  // in times of a plain token: what drafts added to steps, accepted drafts, tokens
+    int drafted_steps, won_tokens; // since a step without drafts: steps, and accepted drafts
     int n_offers;
     policy_offer offer[POLICY_OFFERS];
 } draft_policy;
@@ -33,12 +34,15 @@ typedef struct draft_policy {
 double draft_policy_prior(int kind);
 
 void draft_policy_init(draft_policy *p);
-// d was proposed behind a history of n tokens; whole, not only what will be verified of it. d->n = 0 is allowed and ignored.
+// d was proposed behind a history of n tokens; whole (but behind draft_clip), not only what will be verified of it. d->n = 0 is allowed
+// and ignored.
 void draft_policy_offer(draft_policy *p, const draft *d, int n);
 // The history is token[0..n) now: settles what was offered behind less of it.
 void draft_policy_learn(draft_policy *p, const int32_t *token, int n);
 // reach[i], i < d->n: probability that node i of the proposal is right, and so all above it.
 void draft_policy_reaches(const draft_policy *p, const draft *d, double *reach);
+// The same for a chain of n tokens that a draft model has yet to make: how sure it will be is not known, but how often it was how sure.
+void draft_policy_reaches_unmade(const draft_policy *p, int n, double *reach);
 
 // A step of several requests: `rows` rows without drafts, `drafts` more for those of all requests.
 typedef struct policy_step {
@@ -54,8 +58,8 @@ double draft_policy_purse(const draft_policy *p);
 
 typedef struct policy_request {
     const draft_policy *policy;
-    const draft *offered;     // the proposal at hand, or NULL: not made yet, it would be
-    int kind, n;              // a chain of n tokens of this kind
+    const draft *offered;     // the proposal at hand, behind draft_clip, or NULL: not made yet, it would be
+    int n;                    // a chain of n tokens of the draft model
     int min;                  // fewer than this are not worth a step: 0 or at least so many (--draft-min)
     double seconds_per_draft; // what making one draft costs (a draft model), 0 for what is offered already
 } policy_request;

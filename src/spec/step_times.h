@@ -8,21 +8,20 @@
 
 enum { STEP_TIMES_MAX = 64 }; // rows; beyond it the last slope goes on
 
-// T(m) = T(1) ratio(m). log T(1) follows every step of any m, so that a growing context moves all m alike; the shape of m follows the steps
-// of m, and what is known of some m is spread over the others. Both by a scalar filter with a limit on surprises, see step_times.c.
+// What is known: x[1] = log T(1) and x[m] = log T(m)/T(1), m > 1, with their covariance. Steps of any m move log T(1), so that a growing
+// context moves all m alike; the shape learns from steps of that m and, less, of others. See step_times.c.
 typedef struct step_times {
-    double prior[STEP_TIMES_MAX + 1];    // [m] T(m)/T(1) - 1 as estimated
-    double shape[STEP_TIMES_MAX + 1];    // [m] log T(m)/T(1) of the m that were seen
-    double variance[STEP_TIMES_MAX + 1]; // [m] of shape
-    double ratio[STEP_TIMES_MAX + 1];    // [m] T(m)/T(1), ascending
-    double doubt[STEP_TIMES_MAX + 1];    // [m] step_times_doubt
-    int64_t last[STEP_TIMES_MAX + 1];    // [m] number of the last step of m rows
-    int32_t count[STEP_TIMES_MAX + 1];   // [m] steps of m rows
-    int64_t steps;                       // all of them
-    int slow;                            // surprisingly slow steps in a row
-    double level, level_variance;        // log T(1)
-    double unit;                         // T(1)
-    double noise;                        // variance of the log of a step's time
+    double x[STEP_TIMES_MAX + 1];
+    double covariance[STEP_TIMES_MAX + 1][STEP_TIMES_MAX + 1];
+    double first_variance[STEP_TIMES_MAX + 1]; // [m] of x[m], of the estimate alone
+    double noise;                              // variance of the log of a step's time
+    double ratio[STEP_TIMES_MAX + 1];          // [m] T(m)/T(1), ascending
+    double unit;                               // T(1)
+    int64_t steps;                             // all that were seen
+    int64_t last[STEP_TIMES_MAX + 1];          // [m] number of the last step of m rows
+    int32_t count[STEP_TIMES_MAX + 1];         // [m] steps of m rows
+    double level_then[STEP_TIMES_MAX + 1];     // [m] log T(1) as known behind that step
+    int slow;                                  // surprisingly slow steps in a row
 } step_times;
 
 // ratio[m - 1], m = 1 .. n: an estimate of T(m)/T(1), ascending; beyond n the last slope goes on. n = 0: T(m) = T(1) (1 + 0.1 (m - 1)).
@@ -33,7 +32,11 @@ void step_times_seen(step_times *t, int rows, double seconds);
 double step_times_of(const step_times *t, int m);
 // How little is known of T(m)/T(1): 0 measured .. 1 the estimate alone.
 double step_times_doubt(const step_times *t, int m);
-// Whether a step of about m rows should run to measure it: never seen, or not for long: soon after the first, later every 128 steps.
+// Whether steps of m rows were seen at all often.
+bool step_times_measured(const step_times *t, int m);
+// Standard deviation of what is known of log T(b)/T(a), a < b.
+double step_times_unsure(const step_times *t, int a, int b);
+// Whether a step of about m rows should run to measure it: hardly seen yet, not for long, or not since T(1) seems to have changed.
 bool step_times_stale(const step_times *t, int m);
 
 #endif

@@ -15,6 +15,7 @@
 #include "cmd/repetition.h"
 #include "tests/support/cli.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tiny_model.h"
 
 typedef struct fixture {
@@ -56,7 +57,7 @@ static double number(const json_t *row, const char *name) {
 static void check_row(const json_t *row, int n_samples) {
     double avg = number(row, "avg_ts"), sum = 0;
     assert_true(avg > 0 && number(row, "stddev_ts") >= 0);
-    assert_true(number(row, "read_bytes_per_s") > 1e8 && number(row, "bandwidth_share") > 0);
+    assert_true(number(row, "read_bytes_per_s") > (SANITIZED ? 0 : 1e8) && number(row, "bandwidth_share") > 0);
     const json_t *samples = json_object_get(row, "samples_ts");
     assert_int_equal(json_array_size(samples), n_samples);
     assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), n_samples);
@@ -115,6 +116,65 @@ static void test_table(void **state) {
     assert_null(strstr(r.out, "pp"));
 }
 
+static const json_t *traced_row(json_t *rows, size_t i, const char *op) {
+    const json_t *trace = json_object_get(json_array_get(rows, i), "trace"), *ops = json_object_get(trace, "ops");
+    size_t at;
+    json_t *o;
+    json_array_foreach(ops, at, o) {
+        if (strcmp(json_string_value(json_object_get(o, "op")), op) == 0) return o;
+    }
+    fail_msg("row %zu has no operation %s", i, op);
+    return NULL;
+}
+
+static void check_trace(const json_t *row, int steps, int rows) {
+    const json_t *trace = json_object_get(row, "trace"), *roofline = json_object_get(row, "roofline"), *o;
+    assert_int_equal(integer(trace, "steps"), steps);
+    assert_int_equal(integer(trace, "rows"), rows);
+    double all = number(json_object_get(trace, "all"), "seconds"), sum = 0, bytes = 0;
+    size_t i;
+    json_array_foreach(json_object_get(trace, "ops"), i, o) {
+        sum += number(o, "seconds");
+        bytes += number(o, "weight_bytes") + number(o, "cache_bytes");
+        assert_int_equal(integer(o, "calls") % steps, 0);
+    }
+    assert_true(sum > all * 0.999 && sum < all * 1.001 && all < number(trace, "seconds"));
+    // the roofline follows from what was counted
+    const json_t *ceilings = json_object_get(trace, "ceilings"), *work = json_object_get(trace, "all");
+    double memory = bytes / number(ceilings, "read_bytes_per_s");
+    double compute = number(work, "f32_ops") / number(ceilings, "f32_ops_per_s") +
+                     number(work, "q8_ops") / number(ceilings, "q8_ops_per_s");
+    double best = rows / (memory > compute ? memory : compute), said = number(roofline, "best_ts");
+    assert_true(said > best * 0.999 && said < best * 1.001);
+    assert_string_equal(json_string_value(json_object_get(roofline, "bound")), memory > compute ? "memory" : "compute");
+    double reached = number(row, "avg_ts") / best, told = number(roofline, "reached");
+    assert_true(told > reached * 0.999 && told < reached * 1.001);
+}
+
+static void test_trace(void **state) {
+    const fixture *f = *state;
+    cli_result r;
+    CLI(&r, "bench", "-m", f->text_model, "-p", "70", "-n", "5", "-r", "1", "-t", "1", "-d", "9", "-b", "40", "-o",
+        "json", "--trace");
+    cli_assert_done(&r);
+    json_t *rows = json_loads(r.out, 0, NULL);
+    assert_int_equal(json_array_size(rows), 2);
+    check_trace(json_array_get(rows, 0), 2, 70); // 40 and 30 rows
+    check_trace(json_array_get(rows, 1), 5, 5);
+    assert_int_equal(integer(traced_row(rows, 0, "ATTENTION"), "calls"), 2 * 2); // layers, steps
+    assert_int_equal(integer(traced_row(rows, 1, "ATTENTION"), "calls"), 2 * 5);
+    assert_true(number(traced_row(rows, 1, "LINEAR"), "q8_ops") > 0);
+    // positions 10 .. 14 of 2 layers, 2 heads of 64 in keys and in values of 2 bytes
+    assert_true(number(traced_row(rows, 1, "ATTENTION"), "cache_bytes") ==
+                (10 + 11 + 12 + 13 + 14) * 2.0 * 2 * 64 * 2 * 2);
+    json_decref(rows);
+    CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "5", "-r", "1", "-t", "2", "--trace", "--per-op");
+    cli_assert_done(&r);
+    cli_assert_contains(r.out, "| LINEAR attn_o | 2 |");
+    cli_assert_contains(r.out, "| ROPE | ");
+    cli_assert_contains(r.out, "| outside of operations | ");
+}
+
 static void test_refusals(void **state) {
     const fixture *f = *state;
     cli_result r;
@@ -130,6 +190,9 @@ static void test_refusals(void **state) {
     CLI(&r, "bench", "-m", f->text_model, "-d", "5000");
     assert_int_equal(r.exit_code, 1);
     cli_assert_contains(r.err, "4096");
+    CLI(&r, "bench", "-m", f->text_model, "--per-op");
+    assert_int_equal(r.exit_code, 2);
+    cli_assert_contains(r.err, "--trace");
     CLI(&r, "bench", "-p", "5000");
     assert_int_equal(r.exit_code, 2);
     if (access("/dev/full", W_OK) != 0) return;
@@ -200,9 +263,10 @@ static void test_repetition(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_json_without_tokenizer),
-        cmocka_unit_test(test_table),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_machine), cmocka_unit_test(test_repetition),
+        cmocka_unit_test(test_json),       cmocka_unit_test(test_json_without_tokenizer),
+        cmocka_unit_test(test_table),      cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_machine),
+        cmocka_unit_test(test_repetition),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -66,7 +66,7 @@ static void test_twenty_turns(void **state) {
     for (int i = 0; i < TURNS; i++) strbuf_addf(&script, "message %02d\n", i);
     strbuf_addf(&script, "/save %s\n", f->saved);
     cli_result r;
-    CLI_IN(&r, strbuf_text(&script), "chat", "-m", f->model, "-n", "10", "-v", "--temp", "0", LETTERS);
+    CLI_IN(&r, strbuf_text(&script), "chat", "-m", f->model, "-n", "10", "-v", "--temp", "0", "--spec", "off", LETTERS);
     strbuf_deinit(&script);
     cli_assert_done(&r);
     int rows[TURNS], n = 0;

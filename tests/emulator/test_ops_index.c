@@ -308,6 +308,12 @@ static void reducing(void **state) {
         t_near(flat, r, sum, 1e-6);
         assert_true(is->v[r] == whole);
     }
+    aclIntArray *all = t_ints(0, NULL);
+    struct tensor *total = t_filled(ACL_FLOAT, 0, DIMS(1));
+    RUN(aclnnReduceSum, x->acl, all, false, ACL_FLOAT, total->acl);
+    t_read(total);
+    t_near(total, 0, c->v[5] + c->v[11] + c->v[17], 1e-5);
+    aclDestroyIntArray(all);
     REFUSE(161002, aclnnReduceSum, x->acl, both, false, ACL_FLOAT, flat->acl);
     REFUSE(161002, aclnnReduceSum, x->acl, out, false, ACL_FLOAT, flat->acl);
     REFUSE(161002, aclnnReduceSum, x->acl, last, false, ACL_FLOAT16, flat->acl);

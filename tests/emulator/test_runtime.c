@@ -54,6 +54,8 @@ static void test_settings(void **state) {
     tally_emu_reset();
     assert_int_equal(tally_emu_configure("910A,mem=1G,seed=3"), 0);
     assert_int_equal(tally_emu_configure("310P3"), -1); // too late
+    assert_int_equal(tally_emu_configure("910A,mem=1G,seed=4"), 0);
+    assert_int_equal(tally_emu_configure("910A,mem=2G"), -1);
     assert_int_equal(tally_emu_configure("fail_alloc=1"), 0);
     assert_string_equal(aclrtGetSocName(), "Ascend910A");
     rig_end();

@@ -100,14 +100,14 @@ static void check_type(dtype type, bool moe) {
 
 static void test_every_type_dense(void **state) {
     (void)state;
-    for (int t = 0; t < DTYPE_COUNT; t++) {
+    for (int t = 0; t < DTYPE_COUNT; t += THREADS_WATCHED ? 5 : 1) {
         if (t != DTYPE_I32) check_type((dtype)t, false);
     }
 }
 
 static void test_every_type_moe(void **state) {
     (void)state;
-    for (int t = 0; t < DTYPE_COUNT; t++) {
+    for (int t = 0; t < DTYPE_COUNT; t += THREADS_WATCHED ? 5 : 1) {
         if (t != DTYPE_I32) check_type((dtype)t, true);
     }
 }
@@ -145,14 +145,15 @@ static void widths_at_depths(dtype type, dtype cache) {
                                  129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025};
     tally_engine_options o = options(1, NULL, false);
     o.cache_k = o.cache_v = dtype_get(cache)->name;
-    fixture f = fixture_make(type, false, N_IDS, &o);
+    const int n_depths = THREADS_WATCHED ? 9 : sizeof depths / sizeof *depths;
+    fixture f = fixture_make(type, false, THREADS_WATCHED ? SHORT : N_IDS, &o);
     o = options(2, NULL, true);
     o.cache_k = o.cache_v = dtype_get(cache)->name;
     test_engine e = test_engine_open(f.path, &o);
     tally_error err;
     tally_session *s;
     assert_int_equal(tally_session_open(&s, e.engine, &err), 0);
-    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
+    for (int d = 0; d < n_depths; d++) {
         for (int width = 1; width <= 17; width += SANITIZED ? 8 : 1) {
             assert_int_equal(tally_session_sync(s, f.ids, depths[d], &err), 0);
             float *logits = malloc((size_t)(depths[d] + width) * VOCAB * sizeof *logits);

@@ -114,7 +114,8 @@ typedef tally_status scenario(const fixture *f, tally_error *err);
 
 static const char TEMPLATE[] =
     "{% for m in messages %}<|im_start|>{{ m.role | upper }}\n{{ m.content }}<|im_end|>\n{% endfor %}";
-static const tally_engine_options OPTIONS = {.threads = 1, .context = 128, .step_rows = 8, .logit_rows = 4};
+static const tally_engine_options OPTIONS = {
+    .threads = 1, .context = 128, .step_rows = 8, .logit_rows = 4, .speculation = {.corpus = 100, .shadow = 1}};
 
 static tally_status open_and_close(const char *path, tally_error *err) {
     tally_model *model;

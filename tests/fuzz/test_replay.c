@@ -17,6 +17,7 @@ int replay_options(const uint8_t *data, size_t size);
 int replay_requests(const uint8_t *data, size_t size);
 int replay_safetensors(const uint8_t *data, size_t size);
 int replay_snapshot(const uint8_t *data, size_t size);
+int replay_speculation(const uint8_t *data, size_t size);
 int replay_template(const uint8_t *data, size_t size);
 int replay_tokenizer_json(const uint8_t *data, size_t size);
 
@@ -64,14 +65,15 @@ TEST(options)
 TEST(requests)
 TEST(safetensors)
 TEST(snapshot)
+TEST(speculation)
 TEST(template)
 TEST(tokenizer_json)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config),   cmocka_unit_test(test_gguf),           cmocka_unit_test(test_options),
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_safetensors),    cmocka_unit_test(test_snapshot),
-        cmocka_unit_test(test_template), cmocka_unit_test(test_tokenizer_json),
+        cmocka_unit_test(test_config),      cmocka_unit_test(test_gguf),        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_requests),    cmocka_unit_test(test_safetensors), cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_speculation), cmocka_unit_test(test_template),    cmocka_unit_test(test_tokenizer_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/spec_check.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -46,30 +47,26 @@ static void make_ids(int32_t *ids, int n, uint64_t seed) {
     for (int i = 0; i < n; i++) ids[i] = (int32_t)(hash_mix(seed * 1000 + (uint64_t)i) % VOCAB);
 }
 
-static const tally_sampling GREEDY = {0},
-                            SAMPLED = {.temperature = 0.9f,
-                                       .top_p = 0.95f,
-                                       .top_k = 40,
-                                       .repeat_penalty = 1.1f,
-                                       .presence_penalty = 0.2f,
-                                       .frequency_penalty = 0.1f,
-                                       .seed = 4};
+static const tally_sampling GREEDY = {0}, SAMPLED = {.temperature = 0.9f,
+                                                     .top_p = 0.95f,
+                                                     .top_k = 40,
+                                                     .repeat_penalty = 1.1f,
+                                                     .presence_penalty = 0.2f,
+                                                     .frequency_penalty = 0.1f,
+                                                     .seed = 4};
 
 static tally_request request_of(const int32_t *ids, int n, int max_tokens, bool sampled) {
-    return (tally_request){.ids = ids,
-                           .n_ids = n,
-                           .max_tokens = max_tokens,
-                           .ignore_eos = true,
-                           .sampling = sampled ? SAMPLED : GREEDY};
+    return (tally_request){
+        .ids = ids, .n_ids = n, .max_tokens = max_tokens, .ignore_eos = true, .sampling = sampled ? SAMPLED : GREEDY};
 }
 
 static tally_engine_options options(int threads) {
     return (tally_engine_options){.threads = threads, .context = 512, .step_rows = 64};
 }
 
-static spec_propose *const ALL[] = {spec_perfect,  spec_wrong,    spec_wrong_first, spec_right_first, spec_repeat_last,
-                                    spec_hostile,  spec_stop_ids, spec_random,      spec_rejected,    spec_in_turn,
-                                    spec_placeholder, spec_failing};
+static spec_propose *const ALL[] = {
+    spec_perfect, spec_wrong,    spec_wrong_first, spec_right_first, spec_repeat_last, spec_hostile, spec_stop_ids,
+    spec_random,  spec_rejected, spec_in_turn,     spec_placeholder, spec_tree,        spec_failing};
 enum { N_ALL = sizeof ALL / sizeof *ALL };
 
 static void all_drafters(const char *path, int threads, bool sampled, int n_new) {
@@ -77,17 +74,18 @@ static void all_drafters(const char *path, int threads, bool sampled, int n_new)
     spec_pair p = spec_pair_open(path, &o);
     int32_t ids[40];
     make_ids(ids, 40, 3);
-    tally_request r = request_of(ids, 40, n_new, sampled);
+    tally_request r = request_of(ids, 40, SANITIZED ? 40 : n_new, sampled);
     spec_plain *plain = spec_plain_run(&p, &r);
     for (int d = 0; d < N_ALL; d++) {
         static const int ks[] = {1, 4, 16, 7};
-        spec_run run = {.propose = ALL[d], .k = ks[d % 4], .seed = (uint64_t)d};
+        spec_run run = {.propose = ALL[d], .k = ALL[d] == spec_tree ? 16 : ks[d % 4], .seed = (uint64_t)d};
         const char *what = spec_differs(&p, &run, &r, &plain, 1);
         if (what) fail_msg("drafter %d: %s", d, what);
         assert_true(run.counts.drafted > 0 && run.counts.verify_steps > 0);
         if (ALL[d] == spec_wrong || ALL[d] == spec_wrong_first) assert_int_equal(run.counts.accepted, 0);
         if (ALL[d] == spec_perfect) assert_int_equal(run.counts.accepted, run.counts.drafted);
         if (ALL[d] == spec_right_first) assert_int_equal(run.counts.accepted, run.counts.verify_steps);
+        if (ALL[d] == spec_tree) assert_true(run.counts.accepted > 0);
         if (ALL[d] == spec_in_turn) assert_true(run.counts.accepted > run.counts.verify_steps);
     }
     spec_plain_free(plain);
@@ -151,10 +149,11 @@ static void test_long(void **state) {
     (void)state;
     tally_engine_options o = options(1);
     spec_pair p = spec_pair_open(moe_q8, &o);
-    int32_t ids[48 * 4];
-    for (int i = 0; i < 48 * 4; i++) ids[i] = "serv"[i % 4]; // "serving" forty-eight times, had it four tokens
-    tally_request r = request_of(ids, 48 * 4, 32, false);
+    int32_t ids[48 * 7];
+    for (int i = 0; i < 48 * 7; i++) ids[i] = "serving"[i % 7];
+    tally_request r = request_of(ids, 48 * 7, 32, false);
     must_equal(&p, NULL, 4, &r);
+    must_equal(&p, spec_perfect, 4, &r);
     must_equal(&p, spec_perfect, 8, &r);
     int32_t ones[] = {1, 1, 1};
     r = request_of(ones, 3, 300, false);
@@ -168,8 +167,9 @@ static void test_long(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32_greedy),       cmocka_unit_test(test_q8_moe_sampled), cmocka_unit_test(test_q4k_threads),
-        cmocka_unit_test(test_bf16_moe_sampled), cmocka_unit_test(test_lengths),        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_f32_greedy),  cmocka_unit_test(test_q8_moe_sampled),
+        cmocka_unit_test(test_q4k_threads), cmocka_unit_test(test_bf16_moe_sampled),
+        cmocka_unit_test(test_lengths),     cmocka_unit_test(test_context),
         cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -137,7 +137,7 @@ static void test_smaller_target(void **state) {
     int32_t ids[N_PROMPT], *counts = calloc(FEW, sizeof *counts);
     assert_non_null(counts);
     for (int i = 0; i < N_PROMPT; i++) ids[i] = i;
-    tally_logit_bias bias[] = {{7, 1}, {FEW, 100}, {VOCAB - 1, 100}};
+    tally_logit_bias bias[] = {{7, 1}, {FEW, 100}, {VOCAB + 5000, 100}};
     tally_sampling s = {.temperature = 1, .seed = 3, .logit_bias = bias, .n_logit_bias = 3, .presence_penalty = 0.5f};
     sampler_history history = {counts, counts};
     drafter *d =
@@ -314,12 +314,17 @@ static void same_output(const outcome *a, const outcome *b) {
 static void test_perfect(void **state) {
     (void)state;
     test_engine d = open_draft(target_path), e = open_engine(target_path, d.engine, CONTEXT, 0);
+    tally_stats stats;
+    int64_t rows = 0;
     for (int k = 0; k < 2; k++) {
         const tally_sampling *s = k ? &sampled : &greedy;
         outcome plain = generate(&e, TALLY_SPEC_OFF, s, 5), drafted = generate(&e, TALLY_SPEC_DRAFT, s, 5);
         same_output(&drafted, &plain);
         assert_int_equal(plain.counts.drafted, 0);
         assert_int_equal(drafted.counts.accepted, drafted.counts.drafted);
+        tally_engine_stats(d.engine, &stats); // every token of the history computed once
+        assert_in_range(stats.rows - rows, MAX_TOKENS - 1, N_PROMPT + MAX_TOKENS);
+        rows = stats.rows;
         assert_int_equal(drafted.counts.verify_steps, (MAX_TOKENS - 1 + DRAFT_MAX) / (DRAFT_MAX + 1));
     }
     test_engine_close(&e);

@@ -47,8 +47,8 @@ static int naive_kind(const naive_branch *b, const int32_t *token, int n) {
     return lookup_kind(length, b->from_corpus);
 }
 
-// Adds the places of one text where the last `length` tokens occurred, latest first, one for each following token and `ways` of them.
-static int naive_places(naive_branch *out, int n_out, int ways, const naive_branch *text, const int32_t *token, int n,
+// The places of one text where the last `length` tokens occurred, latest first, one for each following token and `ways` of them.
+static int naive_places(naive_branch *out, int ways, const naive_branch *text, const int32_t *token, int n,
                         int length) {
     int32_t next[LOOKUP_WAYS];
     int found = 0;
@@ -58,18 +58,17 @@ static int naive_places(naive_branch *out, int n_out, int ways, const naive_bran
         for (int i = 0; i < found; i++) had |= next[i] == text->text[place];
         if (had) continue;
         if (found == ways) break;
-        next[found++] = text->text[place];
-        out[n_out] = *text;
-        out[n_out].place = place;
-        out[n_out].kind = naive_kind(&out[n_out], token, n);
-        n_out++;
+        next[found] = text->text[place];
+        out[found] = *text;
+        out[found].place = place;
+        out[found].kind = naive_kind(&out[found], token, n);
+        found++;
     }
-    return n_out;
+    return found;
 }
 
-static int naive_corpus_places(naive_branch *out, int n_out, const naive_corpus *c, const int32_t *token, int n,
-                               int length) {
-    if (!c || length < c->min || length > c->max) return n_out;
+static int naive_corpus_places(naive_branch *out, const naive_corpus *c, const int32_t *token, int n, int length) {
+    if (!c || length < c->min || length > c->max) return 0;
     int32_t next[LOOKUP_WAYS];
     int found = 0;
     for (int i = c->n_texts - 1, end = 0; i >= 0; i--) {
@@ -77,16 +76,16 @@ static int naive_corpus_places(naive_branch *out, int n_out, const naive_corpus 
         naive_branch text = {.text = c->token[i], .n = c->n[i], .from_corpus = true};
         text.first = end > c->held ? end - c->held : 0;
         naive_branch places[LOOKUP_WAYS];
-        int k = naive_places(places, 0, LOOKUP_WAYS, &text, token, n, length);
+        int k = naive_places(places, LOOKUP_WAYS, &text, token, n, length);
         for (int j = 0; j < k && found < LOOKUP_WAYS; j++) {
             bool had = false;
             for (int h = 0; h < found; h++) had |= next[h] == text.text[places[j].place];
             if (had) continue;
-            next[found++] = text.text[places[j].place];
-            out[n_out++] = places[j];
+            next[found] = text.text[places[j].place];
+            out[found++] = places[j];
         }
     }
-    return n_out;
+    return found;
 }
 
 static int naive_branches(naive_branch *out, const lookup_options *o, const naive_corpus *c, const int32_t *token,
@@ -94,8 +93,8 @@ static int naive_branches(naive_branch *out, const lookup_options *o, const naiv
     int n_out = 0, limit = o->tree ? LOOKUP_BRANCHES : 1;
     for (int length = o->max; length >= o->min && n_out < limit; length--) {
         naive_branch places[2 * LOOKUP_WAYS], own = {.text = token, .n = n};
-        int k = naive_places(places, 0, o->tree ? LOOKUP_WAYS : 1, &own, token, n, length);
-        k = naive_corpus_places(places, k, c, token, n, length);
+        int k = naive_places(places, o->tree ? LOOKUP_WAYS : 1, &own, token, n, length);
+        k += naive_corpus_places(places + k, c, token, n, length);
         for (int i = 0; i < k && n_out < limit; i++) {
             bool known = false;
             for (int j = 0; j < n_out; j++) known |= out[j].text == places[i].text && out[j].place == places[i].place;
@@ -248,6 +247,8 @@ static void test_rule(void **state) {
             got = propose(jumping, t, n, max_nodes);
             assert_draft(&got, &want, n);
         }
+        draft want = naive(&o, NULL, t, N / 3, 8), got = propose(steady, t, N / 3, 8); // a history taken back
+        assert_draft(&got, &want, N / 3);
         steady->vt->destroy(steady);
         jumping->vt->destroy(jumping);
     }

@@ -56,7 +56,8 @@ static void check(const draft *d, script *s, tally_of *count) {
     for (int i = 0; i < n; i++) {
         assert_int_equal(r.path[i], path[i]);
         assert_int_equal(s->asked[i + 1], path[i] + 1);
-        assert_int_equal(s->choice[i ? path[i - 1] + 1 : 0], d->token[path[i]]); // a draft is accepted as the choice before it
+        assert_int_equal(s->choice[i ? path[i - 1] + 1 : 0],
+                         d->token[path[i]]); // a draft is accepted as the choice before it
     }
     count->walks++;
     count->accepted[n]++;
@@ -106,7 +107,8 @@ static void test_every_tree(void **state) {
     tally_of count = {0};
     long trees = 0;
     for (int n = 1; n <= MOST; n++) {
-        for (long p = 0; p < power(MOST, n); p++) { // parents in -1 .. MOST-2; those of later or equal nodes are left out
+        for (long p = 0; p < power(MOST, n);
+             p++) { // parents in -1 .. MOST-2; those of later or equal nodes are left out
             int32_t parent[MOST];
             draft d = {.n = n};
             digits(p, MOST, n, -1, parent);
@@ -153,13 +155,13 @@ static void test_clipping(void **state) {
     clips_to(chain, BOUNDS(0, 9), none);
     clips_to(chain, BOUNDS(9, 0), none);
     clips_to(chain, BOUNDS(-2, -1), none);
-    clips_to((draft){3, {1, -1, 3}, {-1, 0, 1}, 99}, ALL, (draft){1, {1}, {-1}, 0});    // a placeholder and all below it
-    clips_to((draft){3, {5, 2, 3}, {-1, 0, 1}, 0}, ALL, none);                          // not in the vocabulary
+    clips_to((draft){3, {1, -1, 3}, {-1, 0, 1}, 99}, ALL, (draft){1, {1}, {-1}, 0}); // a placeholder and all below it
+    clips_to((draft){3, {5, 2, 3}, {-1, 0, 1}, 0}, ALL, none);                       // not in the vocabulary
     clips_to((draft){3, {INT32_MAX, 2, 3}, {-1, -1, 0}, 0}, ALL, (draft){1, {2}, {-1}, 0});
     clips_to((draft){3, {INT32_MIN, 2, 3}, {-1, -1, 1}, 0}, ALL, (draft){2, {2, 3}, {-1, 0}, 0});
-    clips_to((draft){3, {1, 2, 3}, {0, 1, 2}, 0}, ALL, none);                           // its own parent
-    clips_to((draft){3, {1, 2, 3}, {-1, 2, 0}, 0}, ALL, (draft){2, {1, 3}, {-1, 0}, 0}); // a later one's child
-    clips_to((draft){3, {1, 2, 3}, {-2, -1, 0}, 0}, ALL, (draft){1, {2}, {-1}, 0});     // below a removed one
+    clips_to((draft){3, {1, 2, 3}, {0, 1, 2}, 0}, ALL, none);                                   // its own parent
+    clips_to((draft){3, {1, 2, 3}, {-1, 2, 0}, 0}, ALL, (draft){2, {1, 3}, {-1, 0}, 0});        // a later one's child
+    clips_to((draft){3, {1, 2, 3}, {-2, -1, 0}, 0}, ALL, (draft){1, {2}, {-1}, 0});             // below a removed one
     clips_to((draft){4, {1, 1, 2, 3}, {-1, -1, 1, 0}, 0}, ALL, (draft){2, {1, 3}, {-1, 0}, 0}); // a twin and its child
     clips_to((draft){4, {1, 2, 1, 2}, {-1, 0, 1, 2}, 0}, ALL, (draft){4, {1, 2, 1, 2}, {-1, 0, 1, 2}, 0}); // no twins
     clips_to((draft){4, {1, 2, 3, 4}, {-1, -1, 0, 1}, 0}, BOUNDS(3, 2), (draft){3, {1, 2, 3}, {-1, -1, 0}, 0});
@@ -180,7 +182,8 @@ static void test_any_bytes(void **state) {
         d.n = (int)(hash_mix(i) % 40) - 10;
         for (int j = 0; j < DRAFT_MAX; j++) {
             if (hash_mix(i + (uint64_t)j) % 8) d.token[j] = (int32_t)(hash_mix(i * 31 + (uint64_t)j) % (VOCAB + 2)) - 1;
-            if (hash_mix(i - (uint64_t)j) % 8) d.parent[j] = (int8_t)(hash_mix(i * 37 + (uint64_t)j) % (uint64_t)(j + 2)) - 1;
+            if (hash_mix(i - (uint64_t)j) % 8)
+                d.parent[j] = (int8_t)(hash_mix(i * 37 + (uint64_t)j) % (uint64_t)(j + 2)) - 1;
         }
         int nodes = (int)(hash_mix(i ^ 77) % 18) - 1, depth = (int)(hash_mix(i ^ 78) % 18) - 1;
         draft_clip(&d, nodes, depth, VOCAB);

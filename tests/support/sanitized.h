@@ -18,4 +18,20 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+// Of these, the one that watches threads only, which is slowest and to which one kernel is as good as another.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TALLY_THREADS_WATCHED 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define TALLY_THREADS_WATCHED 1
+#endif
+
+#if defined(TALLY_THREADS_WATCHED)
+enum { THREADS_WATCHED = 1 };
+#else
+enum { THREADS_WATCHED = 0 };
+#endif
+
 #endif

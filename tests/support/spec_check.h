@@ -35,7 +35,7 @@ typedef struct spec_run {
     tally_spec_mode mode;  // 0: TALLY_SPEC_LOOKUP
     int k;                 // drafts of a step at most; 0: 16
     bool no_cache_check;   // bytes are not compared (they are what takes the time)
-    bool drops_cache;      // a generation that ends gives its blocks back at once, as requests do that no session waits for
+    bool drops_cache; // a generation that ends gives its blocks back at once, as requests do that no session waits for
     verify_choose *choose; // NULL, or what chooses in the place of verify_step_choose
     verify_result (*walk)(const draft *d, verify_choose *choose, void *ctx); // NULL: verify_walk
     uint64_t seed;                                                           // for random drafters
@@ -48,6 +48,7 @@ typedef struct spec_run {
 
 // Both engines with these options; where they name no mode the first is TALLY_SPEC_OFF.
 spec_pair spec_pair_open(const char *path, const tally_engine_options *o);
+void spec_pair_hook(const spec_pair *p); // makes a pair of two engines that were opened otherwise
 void spec_pair_close(spec_pair *p);
 
 // Answers a request without drafts. To be freed.
@@ -61,7 +62,7 @@ const char *spec_differs(const spec_pair *p, spec_run *run, const tally_request 
 void spec_must_equal(const spec_pair *p, spec_run *run, const tally_request *r);
 
 // Drafters.
-spec_propose spec_perfect, spec_wrong, spec_wrong_first, spec_right_first, spec_repeat_last, spec_hostile, spec_stop_ids,
-    spec_random, spec_rejected, spec_in_turn, spec_placeholder, spec_tree, spec_failing;
+spec_propose spec_perfect, spec_wrong, spec_wrong_first, spec_right_first, spec_repeat_last, spec_hostile,
+    spec_stop_ids, spec_random, spec_rejected, spec_in_turn, spec_placeholder, spec_tree, spec_failing;
 
 #endif

@@ -205,10 +205,21 @@ static void test_fpenv(void **state) {
 #endif
 }
 
+// What a file puts into a message stays on one line and moves no cursor.
+static void test_error(void **state) {
+    (void)state;
+    error err;
+    assert_int_equal(error_set(&err, STATUS_BAD_FILE, "pattern '%s' is wrong", "a\n\x1b[2J\x7f\t\xc3\xa9"),
+                     STATUS_BAD_FILE);
+    assert_string_equal(err.text, "pattern 'a  [2J  \xc3\xa9' is wrong");
+    assert_int_equal(error_prefix(&err, STATUS_IO, "x\r"), STATUS_IO);
+    assert_string_equal(err.text, "x : pattern 'a  [2J  \xc3\xa9' is wrong");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena), cmocka_unit_test(test_str),   cmocka_unit_test(test_strbuf),
-        cmocka_unit_test(test_map),   cmocka_unit_test(test_fpenv),
+        cmocka_unit_test(test_map),   cmocka_unit_test(test_fpenv), cmocka_unit_test(test_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,8 @@ static void test_gguf(void **state) {
             checkpoint_drop_range(ck, any->data, (size_t)any->n_bytes);
         }
         check_gguf_tensors(ck); // dropped pages come back when touched
+        checkpoint_drop_all(ck);
+        check_gguf_tensors(ck);
         error err = {0};
         char *data;
         size_t len;
@@ -306,6 +308,54 @@ static void test_cache(void **state) {
     open_fails("org/name/more", dirs, 3, STATUS_NOT_FOUND, "no such file or folder");
 }
 
+// Kilobytes that this process holds of files, on disks and in memory; -1: unknown.
+static long resident_kb(void) {
+    char line[256];
+    long kb = -1, more;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        bool counts = sscanf(line, "RssFile: %ld kB", &more) == 1 || sscanf(line, "RssShmem: %ld kB", &more) == 1;
+        if (counts) kb = (kb < 0 ? 0 : kb) + more;
+    }
+    if (f) fclose(f);
+    return kb;
+}
+
+// Reading a page brings in its neighbours, dropped ones too, so after tensor by tensor something is left.
+static void test_dropped_pages(void **state) {
+    (void)state;
+    enum { N = 64, BYTES = 100000, KB = N * BYTES / 1024 };
+    gguf_writer w;
+    gguf_writer_init(&w);
+    tiny_gguf_keys(&w, "llama", NULL);
+    float *numbers = calloc(BYTES / 4, 4);
+    assert_non_null(numbers);
+    for (int i = 0; i < N; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_q.weight", i);
+        gguf_writer_tensor(&w, name, 0, 1, (uint64_t[]){BYTES / 4}, numbers, BYTES);
+    }
+    gguf_writer_save(&w, temp_folder_path(&folder, "pages.gguf"));
+    gguf_writer_deinit(&w);
+    free(numbers);
+    checkpoint *ck = open_ok(temp_folder_path(&folder, "pages.gguf"), NULL, 0);
+    load_ok(ck, true);
+    assert_int_equal(checkpoint_n_tensors(ck), N);
+    long before = resident_kb();
+    volatile char sum = 0;
+    for (int i = 0; i < N; i++) {
+        const checkpoint_tensor *t = checkpoint_tensor_at(ck, i);
+        for (uint64_t at = 0; at < t->n_bytes; at += 512) sum = (char)(sum + ((const char *)t->data)[at]);
+    }
+    long all = resident_kb();
+    checkpoint_drop_all(ck);
+    long after = resident_kb();
+    if (before < 0) skip(); // no /proc
+    if (all - before < KB * 3 / 4 || all - after < KB * 9 / 10)
+        fail_msg("%ld KB mapped, %ld with %d KB of tensors, %ld after dropping", before, all, KB, after);
+    checkpoint_close(ck);
+}
+
 static void test_missing_shard_at_load(void **state) {
     (void)state;
     temp_folder_write_text(&folder, "shards/config.json", config_json);
@@ -323,6 +373,7 @@ int main(void) {
         cmocka_unit_test(test_hf_folder),      cmocka_unit_test(test_hf_unsupported_weight),
         cmocka_unit_test(test_tokenizer_only), cmocka_unit_test(test_names),
         cmocka_unit_test(test_cache),          cmocka_unit_test(test_missing_shard_at_load),
+        cmocka_unit_test(test_dropped_pages),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

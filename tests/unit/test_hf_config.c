@@ -241,13 +241,14 @@ static void test_experts(void **state) {
     c = accept(qwen3_moe, "{\"decoder_sparse_step\":\"DELETE\",\"mlp_only_layers\":\"DELETE\"}", NULL);
     assert_true(c.layer_is_moe[0] && c.layer_is_moe[1]);
     c = accept(qwen3_moe, "{\"num_local_experts\":0}", NULL);
-    assert_false(c.layer_is_moe[0]);
+    assert_true(!c.layer_is_moe[0] && c.n_experts == 0 && c.n_experts_used == 0);
     accept(qwen3_moe, "{\"use_qk_norm\":true,\"qkv_bias\":false,\"shared_expert_intermediate_size\":0}", NULL);
     refuse(qwen3_moe, "{\"intermediate_size\":\"DELETE\",\"mlp_only_layers\":[0]}", STATUS_BAD_FILE,
            "dense MLP but does not say its width");
     refuse(qwen3_moe, "{\"num_local_experts\":\"DELETE\"}", STATUS_BAD_FILE, "num_experts is missing");
     refuse(qwen3_moe, "{\"num_experts\":4}", STATUS_BAD_FILE, "num_experts is 4 but num_local_experts is 8");
     refuse(qwen3_moe, "{\"num_experts_per_tok\":9}", STATUS_BAD_FILE, "9 of 8 experts");
+    refuse(qwen3_moe, "{\"num_experts_per_tok\":9,\"mlp_only_layers\":[0,1]}", STATUS_BAD_FILE, "9 of 8 experts");
     refuse(qwen3_moe, "{\"num_experts_per_tok\":0}", STATUS_BAD_FILE, "num_experts_per_tok is 0");
     refuse(qwen3_moe, "{\"decoder_sparse_step\":0}", STATUS_BAD_FILE, "decoder_sparse_step is 0");
     refuse(qwen3_moe, "{\"mlp_only_layers\":[2]}", STATUS_BAD_FILE, "mlp_only_layers[0] is no layer of 0 to 1");

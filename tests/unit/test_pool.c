@@ -92,12 +92,39 @@ static void test_create_and_destroy(void **state) {
     pool_destroy(NULL);
 }
 
+static void busy_first(void *ctx, int i, int thread) {
+    (void)thread;
+    if (i == 0) nanosleep(&(struct timespec){.tv_nsec = *(const long *)ctx}, NULL);
+}
+
+// One of two threads works for 20 ms; the other can only wait.
+static void test_times(void **state) {
+    (void)state;
+    pool *p;
+    error err;
+    pool_times t = {0};
+    long ns = 20 * 1000 * 1000;
+    assert_int_equal(pool_create(&p, 2, &err), STATUS_OK);
+    pool_watch(p, &t);
+    pool_for(p, 2, busy_first, &ns);
+    assert_int_equal(t.loops, 1);
+    assert_true(t.loop_ns >= (uint64_t)ns && t.wake_ns + t.wait_ns <= 2 * t.loop_ns);
+    assert_true(t.wake_ns + t.wait_ns >= (uint64_t)ns * 9 / 10);
+    pool_for(p, 1, busy_first, &ns); // the caller alone is no loop
+    assert_int_equal(t.loops, 1);
+    pool_watch(p, NULL);
+    pool_for(p, 2, busy_first, &ns);
+    assert_int_equal(t.loops, 1);
+    pool_destroy(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_index_once),
         cmocka_unit_test(test_many_rounds),
         cmocka_unit_test(test_after_sleeping),
         cmocka_unit_test(test_create_and_destroy),
+        cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,15 +9,20 @@
 
 enum { PANEL = 32 };
 
+// Four chains side by side: one would wait for its own products.
 static uint64_t hash_row(const float *x, int64_t n) {
-    uint64_t h = 0x9e3779b97f4a7c15u;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t u;
-        memcpy(&u, x + i, sizeof u);
-        h = (h ^ u) * 0xff51afd7ed558ccdu;
-        h ^= h >> 29;
+    uint64_t h[4] = {1, 2, 3, 4}, u[4];
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(u, x + i, sizeof u);
+        for (int l = 0; l < 4; l++) h[l] = (h[l] ^ u[l]) * 0xff51afd7ed558ccdu, h[l] ^= h[l] >> 31;
     }
-    return h;
+    for (; i < n; i++) {
+        uint32_t w;
+        memcpy(&w, x + i, sizeof w);
+        h[i & 3] = (h[i & 3] ^ w) * 0xff51afd7ed558ccdu, h[i & 3] ^= h[i & 3] >> 31;
+    }
+    return h[0] ^ h[1] * 3 ^ h[2] * 5 ^ h[3] * 7;
 }
 
 static void lower(enum em_precision p, float *x, int64_t n) {
@@ -66,8 +71,9 @@ static void load_panel(const struct em_matmul *m, int64_t from, int64_t count, f
 }
 
 struct rows {
-    float *a;      // distinct rows, one after another
-    int64_t *same; // for each row, which of them it is
+    float *a;       // distinct rows, one after another
+    int64_t *same;  // for each row, which of them it is
+    int64_t *first; // and for each of them, the first row that it is
     int64_t count;
 };
 
@@ -81,15 +87,25 @@ static void load_rows(const struct em_matmul *m, struct rows *r, uint64_t *hash)
         int64_t j = 0;
         while (j < r->count && (hash[j] != h || memcmp(r->a + j * k, row, (size_t)k * sizeof *row))) j++;
         r->same[i] = j;
-        if (j == r->count) hash[r->count++] = h;
+        if (j == r->count) {
+            r->first[j] = i;
+            hash[r->count++] = h;
+        }
     }
 }
 
 static void store_panel(const struct em_matmul *m, const struct rows *r, const float *c, int64_t from, int64_t count) {
     int64_t size = (int64_t)em_dtype_size(m->out.dtype);
     float line[PANEL], extra[PANEL];
+    char *to = m->out.p + from * m->out.stride[1] * size;
     for (int64_t i = 0; i < m->out.dim[0]; i++) {
-        const float *src = c + r->same[i] * PANEL;
+        int64_t which = r->same[i], first = r->first[which];
+        char *dst = to + i * m->out.stride[0] * size;
+        const float *src = c + which * PANEL;
+        if (first != i && !m->add && m->out.stride[1] == 1) {
+            memcpy(dst, to + first * m->out.stride[0] * size, (size_t)(count * size));
+            continue;
+        }
         for (int64_t j = 0; j < count; j++) line[j] = m->alpha * src[j];
         if (m->add) {
             int64_t s = (int64_t)em_dtype_size(m->add->dtype);
@@ -102,8 +118,7 @@ static void store_panel(const struct em_matmul *m, const struct rows *r, const f
             em_load_f32(m->bias->dtype, m->bias->p + from * step * s, step, extra, count);
             for (int64_t j = 0; j < count; j++) line[j] += extra[j];
         }
-        em_store_f32(m->out.dtype, m->out.p + (i * m->out.stride[0] + from * m->out.stride[1]) * size, m->out.stride[1],
-                     line, count);
+        em_store_f32(m->out.dtype, dst, m->out.stride[1], line, count);
     }
 }
 
@@ -138,12 +153,13 @@ int em_matmul(const struct em_matmul *m) {
     size_t threads = small ? 1 : (size_t)emu_n_threads();
     struct job j = {
         .m = m,
-        .r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * sizeof(int64_t))},
+        .r = {.a = malloc((size_t)(rows * k + 1) * sizeof(float)), .same = malloc((size_t)rows * 2 * sizeof(int64_t))},
         .panel = malloc(threads * (size_t)(PANEL * k + 1) * sizeof(float)),
         .c = malloc(threads * (size_t)rows * PANEL * sizeof(float))};
     uint64_t *hash = malloc((size_t)rows * sizeof *hash);
     int rc = j.r.a && j.r.same && hash && j.panel && j.c ? EM_OK : EM_NO_MEMORY;
     if (rc == EM_OK) {
+        j.r.first = j.r.same + rows;
         load_rows(m, &j.r, hash);
         int panels = (int)((n + PANEL - 1) / PANEL);
         if (!small) emu_parallel(panels, one_panel, &j);

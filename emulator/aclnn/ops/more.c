@@ -91,8 +91,11 @@ aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(
         emu_op_need(&op, !b || (b->dtype == type && b->numel == n), "bias is %s [%lld]", emu_dtype_name(type),
                     (long long)n);
     }
-    return emu_op_finish(
-        &op, &(emu_op_plan){.kernel = run_quant, .attrs = &t, .attrs_size = sizeof t, .workspace = 256 * 1024});
+    return emu_op_finish(&op, &(emu_op_plan){.kernel = run_quant,
+                                             .varies_on = EMU_ON(EMU_310P) | EMU_ON(EMU_A2) | EMU_ON(EMU_A3),
+                                             .attrs = &t,
+                                             .attrs_size = sizeof t,
+                                             .workspace = 256 * 1024});
 }
 EMU_PHASE_2(aclnnWeightQuantBatchMatmulV2)
 

@@ -429,6 +429,7 @@ static void check_reduce(emu_op *op, shape_attrs *t, const emu_view *const v[2],
         bool gone = t->reduced >> d & 1;
         if (!gone || kept) want[n++] = gone ? 1 : v[0]->dim[d];
     }
+    if (!n && v[1]->rank == 1) want[n++] = 1; // one number may have the shape [1], as ggml gives it
     emu_op_shape(op, "out", v[1], n, want);
 }
 

@@ -4,11 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "backend/cpu/cpu_internal.h"
 #include "backend/cpu/kv_store.h"
 #include "backend/cpu/pack.h"
+#include "backend/cpu/pages.h"
+#include "base/clock.h"
 #include "base/fpenv.h"
 
 // ---- the table: what runs an operation -----------------------------------------------------------------------------------
@@ -35,19 +36,6 @@ static status cpu_supports(const backend *base, const op *o, const weight_set *w
 
 // ---- memory --------------------------------------------------------------------------------------------------------------
 
-// Zeroed, page-aligned, with big pages where the kernel grants them.
-static void *pages_alloc(int64_t bytes) {
-    if (bytes <= 0) bytes = 1;
-    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    madvise(p, (size_t)bytes, MADV_HUGEPAGE);
-    return p;
-}
-
-static void pages_free(void *p, int64_t bytes) {
-    if (p) munmap(p, (size_t)(bytes > 0 ? bytes : 1));
-}
-
 static int64_t segment_panels(int64_t n_rows) { return (n_rows + PANEL - 1) / PANEL; }
 
 // The router is always computed in F32, whatever the file holds.
@@ -59,8 +47,19 @@ static int64_t segment_bytes(const cpu_segment *s, int64_t n_experts) {
     return n_experts * s->n_panels * s->panel_bytes;
 }
 
+static bool keeps_rows(const cpu_backend *b, const weight *w) {
+    return b->keeps_rows && (w->role == WEIGHT_LINEAR || w->role == WEIGHT_EXPERTS);
+}
+
+static const char *cpu_weight_layout(const backend *base, const weight *w) {
+    if (w->role == WEIGHT_VECTOR) return "F32";
+    if (w->role == WEIGHT_EMBED) return "rows of the file";
+    if (keeps_rows((const cpu_backend *)base, w)) return "rows of the file, packed when used";
+    return w->role == WEIGHT_ROUTER ? "panels of 16 rows, F32" : "panels of 16 rows";
+}
+
 static int64_t cpu_weight_bytes(const backend *base, const weight *w) {
-    (void)base;
+    if (keeps_rows((const cpu_backend *)base, w)) return 0;
     if (w->role == WEIGHT_VECTOR) return w->n * (int64_t)sizeof(float);
     if (w->role == WEIGHT_EMBED) return 0;
     int64_t sum = 0;
@@ -91,14 +90,16 @@ typedef struct pack_job {
     cpu_segment *s;
 } pack_job;
 
+void cpu_pack_panel(const cpu_segment *s, int64_t k, const void *const *rows, int64_t index, void *panel) {
+    int64_t row = index % s->n_panels * PANEL, row_bytes = dtype_row_bytes(s->type, k);
+    int n_rows = (int)(s->n_rows - row < PANEL ? s->n_rows - row : PANEL);
+    pack_panel(s->type, panel, (const char *)rows[index / s->n_panels] + row * row_bytes, row_bytes, n_rows, k);
+}
+
 static void pack_task(void *ctx, int task, int thread) {
     (void)thread;
     const pack_job *j = ctx;
-    int64_t expert = task / j->s->n_panels, panel = task % j->s->n_panels, row = panel * PANEL;
-    int n_rows = (int)(j->s->n_rows - row < PANEL ? j->s->n_rows - row : PANEL);
-    int64_t row_bytes = dtype_row_bytes(j->part->type, j->w->k);
-    const char *src = (const char *)j->part->data[expert] + row * row_bytes;
-    pack_panel(j->s->type, j->s->panels + task * j->s->panel_bytes, src, row_bytes, n_rows, j->w->k);
+    cpu_pack_panel(j->s, j->w->k, j->part->data, task, j->s->panels + task * j->s->panel_bytes);
 }
 
 // A vector, or a router's matrix, as F32.
@@ -165,6 +166,7 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
         return STATUS_OK;
     }
     int64_t first = 0;
+    if (keeps_rows(b, w)) dst->rows = w->part[0].data[0], dst->rows_type = w->part[0].type; // a tied head's
     for (int i = 0; i < w->n_parts; i++) {
         cpu_segment *s = &dst->segment[i];
         *s = (cpu_segment){.type = packed_type(w, i),
@@ -174,7 +176,11 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
                            .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
         dst->n_segments = i + 1;
         dst->n_experts = w->n_experts;
-        TRY(upload_segment(b, w, i, s, err));
+        if (keeps_rows(b, w)) {
+            s->rows = w->part[i].data;
+        } else {
+            TRY(upload_segment(b, w, i, s, err));
+        }
         first += s->n_rows;
     }
     return STATUS_OK;
@@ -192,14 +198,18 @@ static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const st
             x_format format = b->k.x_format[packed_type(w, p)];
             int64_t bytes = (x_row_bytes(format, w->k) + 63) & ~(int64_t)63;
             if (format != X_F32 && bytes > s.x_row[format]) s.x_row[format] = bytes;
+            int64_t panels = keeps_rows(b, w) ? TASK_PANELS * pack_panel_bytes(packed_type(w, p), w->k) : 0;
+            if (panels > s.panels) s.panels = panels;
         }
         if (o->code != OP_EXPERT_LINEAR) continue;
         int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + w->n_experts + 1;
         if (need > s.experts) s.experts = need;
         if (entries > s.x_rows) s.x_rows = entries;
     }
-    int64_t matmul = cpu_matmul_thread_bytes(b, g), attention = cpu_attention_thread_bytes(g);
+    int64_t matmul = cpu_matmul_thread_bytes(b, g) + s.panels, attention = cpu_attention_thread_bytes(g);
     s.thread = matmul > attention ? matmul : attention;
+    s.queries = cpu_attention_queries(g);
+    s.split = cpu_attention_split_bytes(g, pool_n_threads(b->threads));
     return s;
 }
 
@@ -208,7 +218,7 @@ static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const st
     scratch_sizes s = scratch_of(b, g, limits);
     int64_t x_row = 0;
     for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
-    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.experts * (int64_t)sizeof(int32_t) +
+    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.split + s.experts * (int64_t)sizeof(int32_t) +
            limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t) + sizeof(bool));
 }
 
@@ -227,7 +237,8 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     size_t rows = (size_t)limits->max_rows;
     b->workspace = pages_alloc(workspace_bytes);
     b->thread_scratch = pages_alloc(s->thread * pool_n_threads(b->threads));
-    bool all = true;
+    b->split = pages_alloc(s->split);
+    bool all = b->split;
     for (int f = 0; f < X_FORMAT_COUNT; f++) {
         b->x_packed[f] = pages_alloc(s->x_row[f] * s->x_rows);
         all = all && b->x_packed[f];
@@ -257,6 +268,7 @@ static void cpu_destroy(backend *base) {
     free(b->weights);
     pages_free(b->workspace, b->workspace_bytes);
     pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
+    pages_free(b->split, b->sizes.split);
     for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
     free(b->expert_rows);
     free(b->tile_first);
@@ -322,6 +334,18 @@ static void check_logits_row(void *ctx, int r, int thread) {
     if (!cpu_below(x, t->dim[1], INFINITY)) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
 }
 
+static void run_observed(cpu_backend *b) {
+    const run_observer *watch = b->observer;
+    uint64_t first = clock_now_ns(), begin = first;
+    for (int i = 0; i < b->list->n_ops; i++) {
+        cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+        uint64_t end = clock_now_ns();
+        watch->op(watch->user, i, begin, end);
+        begin = clock_now_ns();
+    }
+    watch->step(watch->user, b->in, first, begin);
+}
+
 static status cpu_run(backend *base, const step_inputs *in, step_result *out, error *err) {
     cpu_backend *b = (cpu_backend *)base;
     if (in->n_rows > b->limits.max_rows || in->n_out > b->limits.max_out) {
@@ -331,13 +355,19 @@ static status cpu_run(backend *base, const step_inputs *in, step_result *out, er
     fpenv_state saved = fpenv_enter();
     b->in = in;
     for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
-    for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+    if (b->observer) {
+        run_observed(b);
+    } else {
+        for (int i = 0; i < b->list->n_ops; i++) cpu_ops[b->list->ops[i].code](b, &b->list->ops[i]);
+    }
     cpu_for(b, in->n_out, in->n_out * b->list->logits.dim[1], check_logits_row, b);
     fpenv_leave(saved);
     *out = (step_result){
         .logits = in->n_out ? cpu_row(b, &b->list->logits, 0) : NULL, .fault = b->fault, .fault_label = b->fault_label};
     return STATUS_OK;
 }
+
+static void cpu_observe(backend *base, const run_observer *observer) { ((cpu_backend *)base)->observer = observer; }
 
 // ---- cache blocks --------------------------------------------------------------------------------------------------------
 
@@ -418,6 +448,7 @@ static const backend_vtable cpu_vtable = {
     .destroy = cpu_destroy,
     .supports = cpu_supports,
     .weight_bytes = cpu_weight_bytes,
+    .weight_layout = cpu_weight_layout,
     .block_bytes = cpu_block_bytes,
     .scratch_bytes = cpu_scratch_bytes,
     .weight_upload = cpu_weight_upload,
@@ -428,6 +459,7 @@ static const backend_vtable cpu_vtable = {
     .block_copy = cpu_block_copy,
     .position_copy = cpu_position_copy,
     .block_poison = cpu_block_poison,
+    .observe = cpu_observe,
 };
 
 status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *err) {
@@ -440,3 +472,5 @@ status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *
     *out = &b->base;
     return STATUS_OK;
 }
+
+void cpu_backend_keep_rows(backend *b) { ((cpu_backend *)b)->keeps_rows = true; }

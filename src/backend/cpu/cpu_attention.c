@@ -4,6 +4,9 @@
 // Rows of a tree are kept at slots, which are not their positions. Panels that lie before the first row of a tile's paths are read in
 // place, for all rows together; from there on each row reads panels made for it, in which the keys of its path stand by position, and
 // the values of its path one by one. So slots decide where bytes are read, never the order of a sum.
+//
+// A task is a tile of rows and a kv head, all pieces of it; where that makes too few tasks for the threads, it is one piece, and the
+// pieces are merged afterwards in the same order.
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -108,7 +111,7 @@ typedef struct attention_tile {
     int kv_head;
 } attention_tile;
 
-static int tile_queries(const op_list *g) {
+int cpu_attention_queries(const op_list *g) {
     int most = ATTENTION_QUERIES;
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
@@ -119,12 +122,16 @@ static int tile_queries(const op_list *g) {
     return most;
 }
 
-int64_t cpu_attention_thread_bytes(const op_list *g) {
+static int64_t padded_head(const op_list *g) {
     int64_t d = 0;
     for (int i = 0; i < g->n_ops; i++) {
         if (g->ops[i].code == OP_ATTENTION && g->ops[i].in[0].dim[2] > d) d = g->ops[i].in[0].dim[2];
     }
-    int64_t d_pad = (d + 15) & ~(int64_t)15, n_q = tile_queries(g), floats = n_q * (3 * d_pad + KV_PIECE + 4);
+    return (d + 15) & ~(int64_t)15;
+}
+
+int64_t cpu_attention_thread_bytes(const op_list *g) {
+    int64_t d_pad = padded_head(g), n_q = cpu_attention_queries(g), floats = n_q * (3 * d_pad + KV_PIECE + 4);
     return ((floats + KV_PANEL * d_pad) * (int64_t)sizeof(float) + 63) & ~(int64_t)63; // no key type is wider than F32
 }
 
@@ -282,53 +289,149 @@ static void piece_values(const attention_job *j, const attention_tile *t, int pi
     }
 }
 
-// (m, l, o) of one piece for every query that reaches it, merged into the running ones; the first piece starts them.
+// (m, l, o) of one piece for every query that reaches it.
 static void run_piece(const attention_job *j, const attention_tile *t, int piece, int most) {
-    const cpu_kernels *k = &j->b->k;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
     int n_keys = piece_keys(most, piece);
     piece_scores(j, t, piece, n_keys);
     for (int i = 0; i < t->n_q; i++) {
         int n = piece_keys(t->limit[i / t->group], piece);
-        if (n > 0) t->piece_m[i] = k->softmax(t->scores + (int64_t)i * KV_PIECE, n, &t->piece_l[i]);
+        if (n > 0) t->piece_m[i] = j->b->k.softmax(t->scores + (int64_t)i * KV_PIECE, n, &t->piece_l[i]);
     }
     piece_values(j, t, piece, n_keys);
-    for (int i = 0; i < t->n_q; i++) {
-        if (piece_keys(t->limit[i / t->group], piece) == 0) continue;
-        float *o = t->o + i * d_pad, *piece_o = t->piece_o + i * d_pad;
-        if (piece == 0) {
-            memcpy(o, piece_o, (size_t)t->d * sizeof *o);
-            t->m[i] = t->piece_m[i], t->l[i] = t->piece_l[i];
-        } else {
-            k->attention_merge(o, &t->m[i], &t->l[i], piece_o, t->piece_m[i], t->piece_l[i], t->d);
-        }
+}
+
+// Merges a piece of query i, in t->piece_*, into its sums; the first piece starts them.
+static void merge_piece(const attention_job *j, const attention_tile *t, int i, int piece, float *o) {
+    const float *piece_o = t->piece_o + i * ((t->d + 15) & ~(int64_t)15);
+    if (piece_keys(t->limit[i / t->group], piece) == 0) return;
+    if (piece == 0) {
+        memcpy(o, piece_o, (size_t)t->d * sizeof *o);
+        t->m[i] = t->piece_m[i], t->l[i] = t->piece_l[i];
+    } else {
+        j->b->k.attention_merge(o, &t->m[i], &t->l[i], piece_o, t->piece_m[i], t->piece_l[i], t->d);
     }
 }
 
-static void attention_task(void *ctx, int task, int thread) {
-    const attention_job *j = ctx;
-    cpu_backend *b = j->b;
-    int kv_head = task % b->cache.n_kv_heads, tile = task / b->cache.n_kv_heads;
-    int row0 = b->tile_first[tile], n_rows = b->tile_first[tile + 1] - row0;
-    const tensor *q = &j->o->in[0], *out = &j->o->out[0];
-    attention_tile t = make_tile(j, row0, n_rows, thread);
-    t.kv_head = kv_head;
-    int64_t d_pad = (t.d + 15) & ~(int64_t)15;
-    for (int i = 0; i < t.n_q; i++) {
-        const float *src = cpu_row(b, q, row0 + i / j->group) + (kv_head * j->group + i % j->group) * q->stride[1];
-        memcpy(t.q + i * d_pad, src, (size_t)t.d * sizeof *src);
-    }
+// What belongs to the rows of a tile.
+typedef struct tile_rows {
     int32_t limit[ATTENTION_QUERIES], first[ATTENTION_QUERIES];
-    for (int r = 0; r < n_rows; r++) limit[r] = b->in->pos[row0 + r] + 1;
-    t.limit = limit;
+    int most; // the longest limit
+} tile_rows;
+
+// Unit u is tile u / kv heads with kv head u % kv heads. Queries are not copied yet.
+static attention_tile start_unit(const attention_job *j, int unit, int thread, tile_rows *rows) {
+    cpu_backend *b = j->b;
+    int tile = unit / b->cache.n_kv_heads, row0 = b->tile_first[tile], n_rows = b->tile_first[tile + 1] - row0;
+    attention_tile t = make_tile(j, row0, n_rows, thread);
+    t.kv_head = unit % b->cache.n_kv_heads;
+    for (int r = 0; r < n_rows; r++) rows->limit[r] = b->in->pos[row0 + r] + 1;
+    t.limit = rows->limit;
     t.shared = INT_MAX;
-    int most = b->tile_tree[tile] ? find_paths(j, &t, n_rows, first) : limit[n_rows - 1];
-    for (int piece = 0; piece * KV_PIECE < most; piece++) run_piece(j, &t, piece, most);
-    for (int i = 0; i < t.n_q; i++) {
-        float *y = cpu_row(b, out, row0 + i / j->group) + (kv_head * j->group + i % j->group) * t.d;
-        memcpy(y, t.o + i * d_pad, (size_t)t.d * sizeof *y);
-        b->k.scale(y, 1.0f / t.l[i], t.d);
+    rows->most = b->tile_tree[tile] ? find_paths(j, &t, n_rows, rows->first) : rows->limit[n_rows - 1];
+    return t;
+}
+
+static void copy_queries(const attention_job *j, const attention_tile *t) {
+    const tensor *q = &j->o->in[0];
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
+    for (int i = 0; i < t->n_q; i++) {
+        const float *src =
+            cpu_row(j->b, q, t->row0 + i / j->group) + (t->kv_head * j->group + i % j->group) * q->stride[1];
+        memcpy(t->q + i * d_pad, src, (size_t)t->d * sizeof *src);
     }
+}
+
+static float *result_of(const attention_job *j, const attention_tile *t, int i) {
+    return cpu_row(j->b, &j->o->out[0], t->row0 + i / j->group) + (t->kv_head * j->group + i % j->group) * t->d;
+}
+
+static void attention_task(void *ctx, int unit, int thread) {
+    const attention_job *j = ctx;
+    tile_rows rows;
+    attention_tile t = start_unit(j, unit, thread, &rows);
+    int64_t d_pad = (t.d + 15) & ~(int64_t)15;
+    copy_queries(j, &t);
+    for (int piece = 0; piece * KV_PIECE < rows.most; piece++) {
+        run_piece(j, &t, piece, rows.most);
+        for (int i = 0; i < t.n_q; i++) merge_piece(j, &t, i, piece, t.o + i * d_pad);
+    }
+    for (int i = 0; i < t.n_q; i++) {
+        float *y = result_of(j, &t, i);
+        memcpy(y, t.o + i * d_pad, (size_t)t.d * sizeof *y);
+        j->b->k.scale(y, 1.0f / t.l[i], t.d);
+    }
+}
+
+// ---- pieces as tasks -----------------------------------------------------------------------------------------------------
+
+// Pieces are computed by all threads, then merged left to right, a window of pieces of every unit after the other. So results that
+// wait to be merged take memory by the number of threads, not by the length of the context.
+typedef struct split_job {
+    attention_job a;
+    int units, window; // pieces of a window
+    int piece0, last;  // the window at hand, and the last piece of the longest row
+} split_job;
+
+// Results of a task: o [queries][d], m, l; behind all tasks, the sums' m and l of each unit.
+static int64_t slot_floats(int64_t n_q, int64_t d) { return n_q * (((d + 15) & ~(int64_t)15) + 2); }
+
+int64_t cpu_attention_split_bytes(const op_list *g, int n_threads) {
+    if (n_threads == 1) return 0;
+    int64_t n_q = cpu_attention_queries(g);
+    int64_t floats = SPLIT_SLOTS * slot_floats(n_q, padded_head(g)) + SPLIT_UNITS * 2 * n_q;
+    return (n_threads * floats * (int64_t)sizeof(float) + 63) & ~(int64_t)63;
+}
+
+static void use_slot(const split_job *s, attention_tile *t, int task) {
+    cpu_backend *b = s->a.b;
+    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
+    float *p = b->split + task * slot_floats(b->sizes.queries, t->d);
+    t->piece_o = p, p += b->sizes.queries * d_pad;
+    t->piece_m = p, p += b->sizes.queries;
+    t->piece_l = p;
+}
+
+static void piece_task(void *ctx, int task, int thread) {
+    const split_job *s = ctx;
+    int piece = s->piece0 + task / s->units;
+    tile_rows rows;
+    attention_tile t = start_unit(&s->a, task % s->units, thread, &rows);
+    if (piece * KV_PIECE >= rows.most) return;
+    copy_queries(&s->a, &t);
+    use_slot(s, &t, task);
+    run_piece(&s->a, &t, piece, rows.most);
+}
+
+// The sums stand in the result's rows until they are complete.
+static void merge_task(void *ctx, int unit, int thread) {
+    const split_job *s = ctx;
+    cpu_backend *b = s->a.b;
+    tile_rows rows;
+    attention_tile t = start_unit(&s->a, unit, thread, &rows);
+    t.m = b->split + s->units * s->window * slot_floats(b->sizes.queries, t.d) + unit * 2 * b->sizes.queries;
+    t.l = t.m + b->sizes.queries;
+    for (int w = 0; w < s->window && (s->piece0 + w) * KV_PIECE < rows.most; w++) {
+        use_slot(s, &t, w * s->units + unit);
+        for (int i = 0; i < t.n_q; i++) merge_piece(&s->a, &t, i, s->piece0 + w, result_of(&s->a, &t, i));
+    }
+    if (s->piece0 + s->window <= s->last) return;
+    for (int i = 0; i < t.n_q; i++) b->k.scale(result_of(&s->a, &t, i), 1.0f / t.l[i], t.d);
+}
+
+static void run_split(const attention_job *j, int units, int last, int64_t work) {
+    int threads = pool_n_threads(j->b->threads), tasks = SPLIT_UNITS * threads;
+    split_job s = {.a = *j, .units = units, .window = (tasks + units - 1) / units, .last = last};
+    for (; s.piece0 <= last; s.piece0 += s.window) {
+        int n = last - s.piece0 + 1 < s.window ? last - s.piece0 + 1 : s.window;
+        cpu_for(j->b, units * n, work, piece_task, &s);
+        cpu_for(j->b, units, (int64_t)units * n * j->group * j->b->cache.head_dim, merge_task, &s);
+    }
+}
+
+// Too few units for every thread to get as many as the others.
+static bool worth_splitting(const cpu_backend *b, int units) {
+    int threads = pool_n_threads(b->threads);
+    return units < SPLIT_UNITS * threads && units % threads != 0;
 }
 
 // Tiles of neighbouring rows of one sequence; returns their number and fills tile_first and tile_tree. The rows of a sequence up to
@@ -353,8 +456,16 @@ void cpu_attention(cpu_backend *b, const op *o) {
     attention_job j = {.b = b, .o = o, .group = (int)o->in[0].dim[1] / b->cache.n_kv_heads};
     int rows_per_task = ATTENTION_QUERIES / j.group;
     int tiles = make_tiles(b, rows_per_task > 0 ? rows_per_task : 1);
+    int units = tiles * b->cache.n_kv_heads, last = 0;
     int64_t keys = 0;
-    for (int i = 0; i < tiles; i++)
-        keys += (b->tile_first[i + 1] - b->tile_first[i]) * (int64_t)(b->in->pos[b->tile_first[i + 1] - 1] + 1);
-    cpu_for(b, tiles * b->cache.n_kv_heads, keys * tensor_row_len(&o->in[0]) * 2, attention_task, &j);
+    for (int r = 0; r < b->in->n_rows; r++) {
+        keys += b->in->pos[r] + 1;
+        if (b->in->pos[r] / KV_PIECE > last) last = b->in->pos[r] / KV_PIECE;
+    }
+    int64_t work = keys * tensor_row_len(&o->in[0]) * 2;
+    if (last > 0 && worth_splitting(b, units)) {
+        run_split(&j, units, last, work);
+    } else {
+        cpu_for(b, units, work, attention_task, &j);
+    }
 }

@@ -5,19 +5,21 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels.h"
 
-// The rows of a weight that share a type, in panels: panel p of expert e is at panels + (e * n_panels + p) * panel_bytes.
+// The rows of a weight that share a type, in panels: panel p of expert e is at panels + (e * n_panels + p) * panel_bytes. Without
+// repacking they stay in the file, and a task packs the panels it needs.
 typedef struct cpu_segment {
     dtype type;
     int64_t first, n_rows; // outputs [first, first + n_rows) of the weight
     int64_t n_panels, panel_bytes;
-    unsigned char *panels; // owned
+    unsigned char *panels;   // owned; NULL: not packed
+    const void *const *rows; // borrowed; if not packed: rows of each expert
 } cpu_segment;
 
 typedef struct cpu_weight {
     int n_segments;
     cpu_segment segment[WEIGHT_MAX_PARTS];
     float *vector;    // owned; WEIGHT_VECTOR
-    const void *rows; // borrowed; WEIGHT_EMBED: the file's own rows
+    const void *rows; // borrowed; WEIGHT_EMBED, and what is not packed: the file's own rows
     dtype rows_type;
     int64_t n_experts, k;
 } cpu_weight;
@@ -27,6 +29,8 @@ enum {
     TASK_PANELS = 8, // panels of one task, at most
     MAX_PIECES = 16,
     PIECE_LEVELS = 5,       // depth of the stack that adds 16 pieces in a binary tree
+    SPLIT_UNITS = 4,        // units of attention per thread that need no splitting
+    SPLIT_SLOTS = 8,        // tasks of split attention per thread in one window, at most
     ATTENTION_QUERIES = 32, // queries (rows x heads of one kv head) of one attention task, at most one row more
 };
 
@@ -34,13 +38,16 @@ enum {
 typedef struct scratch_sizes {
     int64_t x_row[X_FORMAT_COUNT], x_rows; // bytes of an activation row by format (X_F32: 0); how many rows
     int64_t thread;                        // bytes per thread
+    int64_t panels;                        // of them, at the end, for the panels of a task that packs
     int64_t experts;                       // int32 entries for MoE grouping
+    int64_t queries, split;                // of an attention task at most; bytes for pieces that wait to be merged
 } scratch_sizes;
 
 typedef struct cpu_backend {
     backend base;
     pool *threads; // borrowed
     cpu_kernels k;
+    bool keeps_rows; // weights are not packed when they are loaded
     int n_weights;
     cpu_weight *weights; // owned, by number in the weight set
 
@@ -57,11 +64,13 @@ typedef struct cpu_backend {
     int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
     bool *tile_tree;      // owned [max_rows]: some row's path does not lie in the cache by position
     int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    float *split;         // owned; attention: pieces that wait to be merged
     unsigned char *kv;    // owned; [layer][k, v] planes of n_blocks
     int64_t key_block_bytes, value_block_bytes; // of one layer
     int16_t *fault;                             // owned [max_rows]
     const char **fault_label;                   // owned [max_rows]
     const step_inputs *in;                      // of the running step
+    const run_observer *observer;               // borrowed; NULL: none
 } cpu_backend;
 
 typedef void cpu_op_fn(cpu_backend *b, const op *o);
@@ -86,8 +95,13 @@ bool cpu_below(const float *x, int64_t n, float limit); // all magnitudes < limi
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);
 
-int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g); // scratch per thread
+// Packs one panel of an expert (or of the only matrix) out of the file's rows, whose type is the segment's.
+void cpu_pack_panel(const cpu_segment *s, int64_t k, const void *const *rows, int64_t index, void *panel);
+
+int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g); // scratch per thread, panels not counted
 int64_t cpu_attention_thread_bytes(const op_list *g);
+int64_t cpu_attention_split_bytes(const op_list *g, int n_threads);
+int cpu_attention_queries(const op_list *g); // of one task, at most
 
 // Cache addressing: the start of a block's keys or values of one layer and head.
 unsigned char *cpu_key_block(const cpu_backend *b, int layer, int block, int head);

@@ -90,6 +90,15 @@ static float *thread_acc(const cpu_backend *b, int thread) {
     return (float *)(void *)(b->thread_scratch + thread * b->thread_bytes);
 }
 
+// Panels [index, index + n) of one expert (counted through all experts), n <= TASK_PANELS: where they were packed, or packed now into the thread's scratch.
+static const unsigned char *panels_at(const cpu_backend *b, const cpu_weight *w, const cpu_segment *s, int64_t index,
+                                      int n, int thread) {
+    if (s->panels) return s->panels + index * s->panel_bytes;
+    unsigned char *dst = b->thread_scratch + (thread + 1) * b->thread_bytes - b->sizes.panels;
+    for (int i = 0; i < n; i++) cpu_pack_panel(s, w->k, s->rows, index + i, dst + i * s->panel_bytes);
+    return dst;
+}
+
 typedef struct linear_job {
     cpu_backend *b;
     const op *o;
@@ -123,11 +132,12 @@ static void linear_task(void *ctx, int task, int thread) {
     if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
     const x_rows *x = &j->x[j->b->k.x_format[s->type]];
     float *acc = thread_acc(j->b, thread);
+    const unsigned char *w = panels_at(j->b, j->w, s, panel, n_panels, thread);
     for (int row = 0; row < j->n_rows; row += ROW_TILE) {
         int n_rows = j->n_rows - row < ROW_TILE ? j->n_rows - row : ROW_TILE;
         matmul_tile t = {.acc = acc,
                          .acc_stride = n_panels * PANEL,
-                         .w = s->panels + panel * s->panel_bytes,
+                         .w = w,
                          .panel_stride = s->panel_bytes,
                          .x = x->data + row * x->stride,
                          .x_stride = x->stride,
@@ -191,7 +201,7 @@ static void expert_segment(const expert_job *j, const cpu_segment *s, int expert
     int n_panels = (int)(s->n_panels - panel < l->panels_per_task ? s->n_panels - panel : l->panels_per_task);
     int64_t n = n_panels * PANEL;
     if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
-    const unsigned char *w = s->panels + (expert * s->n_panels + panel) * s->panel_bytes;
+    const unsigned char *w = panels_at(l->b, l->w, s, expert * s->n_panels + panel, n_panels, thread);
     x_format format = l->b->k.x_format[s->type];
     int64_t bytes = x_row_bytes(format, l->w->k);
     float *acc = thread_acc(l->b, thread);

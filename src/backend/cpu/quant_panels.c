@@ -52,72 +52,151 @@ quant_format quant_format_of(dtype type) {
     }
 }
 
-static uint16_t read16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
+// One function per type comes out of the same lines: format and layout are constants where these are inlined. Loading a model is
+// packing it.
+#define INLINE static inline __attribute__((always_inline))
 
-static void read_scales(quant_levels *out, const uint8_t *block, int at, scale_code how) {
-    const uint8_t *s = block + at;
-    for (int j = 0; j < 16; j++) {
-        int scale = 0, min = 0;
-        switch (how) {
-        case SCALES_NONE: return;
-        case SCALES_BYTES: scale = (int8_t)s[j]; break;
-        case SCALES_NIBBLES: scale = s[j] & 15, min = s[j] >> 4; break;
-        case SCALES_Q3_K: scale = blocks_q3_k_scale(s, j); break;
-        case SCALES_Q4_K:
-            if (j < 8) blocks_scale_min(s, j, &scale, &min);
-            break;
-        case SCALES_IQ4_XS:
-            if (j < 8) scale = blocks_iq4_xs_scale((const block_iq4_xs *)block, j);
-            break;
-        }
-        out->scale[j] = (int8_t)scale;
-        out->min[j] = (uint8_t)min;
-    }
-}
+// ---- packing -------------------------------------------------------------------------------------------------------------
 
 // Bytes are handled 8 or 4 at a time as one integer; a field never leaves its byte, so shifts carry nothing across.
 static const uint64_t each_byte = 0x0101010101010101u;
 
-// code[i] |= (bits of a file plane) << at, n codes
-static void read_file_plane(uint8_t *code, int n, const uint8_t *plane, int bits, int run, int at) {
+INLINE uint64_t load64(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+
+// The b-bit fields of the 32 codes from code c on, 8 to an integer.
+INLINE void read_fields(uint64_t x[4], const uint8_t *plane, int c, int bits, int run) {
     const int per = 8 / bits;
+    if (run == 1) { // one byte holds the bits of 8 codes: bit b to byte b
+        for (int i = 0; i < 4; i++) {
+            x[i] = ((plane[c / 8 + i] * each_byte & 0x8040201008040201u) + each_byte * 0x7f) >> 7 & each_byte;
+        }
+        return;
+    }
     const uint64_t mask = each_byte * ((1u << bits) - 1);
-    for (int i = 0; i < n; i += 8) {
-        uint64_t field, codes;
-        if (run == 1) { // one byte holds the bits of 8 codes: bit b to byte b
-            field = ((plane[i / 8] * each_byte & 0x8040201008040201u) + each_byte * 0x7f) >> 7 & each_byte;
-        } else {
-            memcpy(&field, plane + i / (run * per) * run + i % run, 8);
-            field = field >> (i / run % per * bits) & mask;
-        }
-        memcpy(&codes, code + i, 8);
-        codes |= field << at;
-        memcpy(code + i, &codes, 8);
+    const uint8_t *at = plane + c / (run * per) * run + c % run;
+    const int shift = c / run % per * bits, second = run == 16 ? bits : 0; // a run of 16 ends within the chunk
+    x[0] = load64(at) >> shift & mask;
+    x[1] = load64(at + 8) >> shift & mask;
+    x[2] = load64(at + (run == 16 ? 0 : 16)) >> (shift + second) & mask;
+    x[3] = load64(at + (run == 16 ? 8 : 24)) >> (shift + second) & mask;
+}
+
+INLINE void put32(uint8_t *plane, int vector, int j, uint64_t word) {
+    const uint32_t w = (uint32_t)word;
+    memcpy(plane + vector * QUANT_VECTOR + 4 * j, &w, 4);
+}
+
+// The same fields as output j of a packed plane: groups of 4 codes, 8 / bits groups side by side in a word.
+INLINE void write_fields(uint8_t *plane, int j, const uint64_t x[4], int bits) {
+    if (bits == 8) {
+        for (int i = 0; i < 4; i++) put32(plane, 2 * i, j, x[i]), put32(plane, 2 * i + 1, j, x[i] >> 32);
+        return;
+    }
+    const int up = 32 - bits; // x | x >> up: the second group behind the first
+    const uint64_t a = x[0] | x[0] >> up, b = x[1] | x[1] >> up, c = x[2] | x[2] >> up, d = x[3] | x[3] >> up;
+    if (bits == 4) {
+        put32(plane, 0, j, a), put32(plane, 1, j, b), put32(plane, 2, j, c), put32(plane, 3, j, d);
+    } else if (bits == 2) {
+        put32(plane, 0, j, a | b << 4), put32(plane, 1, j, c | d << 4);
+    } else {
+        put32(plane, 0, j, a | b << 2 | c << 4 | d << 6);
     }
 }
 
-static void read_source(quant_format f, const source_layout *s, quant_levels *out, const uint8_t *block) {
-    memset(out, 0, sizeof *out);
-    out->d = read16(block + s->d_at);
-    if (f.min != QUANT_MIN_NONE) out->m = read16(block + s->m_at);
-    read_scales(out, block, s->scales_at, s->scales);
-    read_file_plane(out->code, f.block, block + s->low_at, f.low_bits, s->low_run, 0);
-    if (f.high_bits) read_file_plane(out->code, f.block, block + s->high_at, f.high_bits, s->high_run, f.low_bits);
-}
-
-// One chunk of output j, in a packed plane: its field is bits [at, at + bits) of the codes.
-static void write_plane(uint8_t *plane, int j, const uint8_t *code, int bits, int at) {
-    const uint32_t mask = (uint32_t)each_byte * ((1u << bits) - 1);
-    for (int v = 0; v < bits; v++) {
-        uint32_t word = 0;
-        for (int shift = 0; shift < 8; shift += bits, code += 4) {
-            uint32_t four;
-            memcpy(&four, code, 4);
-            word |= (four >> at & mask) << shift;
-        }
-        memcpy(plane + v * QUANT_VECTOR + 4 * j, &word, 4);
+// The integer scale and minimum of sub-block i, as a file block has them.
+INLINE void read_scale(const uint8_t *block, int at, scale_code how, int i, int *scale, int *min) {
+    const uint8_t *s = block + at;
+    *scale = *min = 0;
+    switch (how) {
+    case SCALES_NONE: break;
+    case SCALES_BYTES: *scale = (int8_t)s[i]; break;
+    case SCALES_NIBBLES: *scale = s[i] & 15, *min = s[i] >> 4; break;
+    case SCALES_Q3_K: *scale = blocks_q3_k_scale(s, i); break;
+    case SCALES_Q4_K: blocks_scale_min(s, i, scale, min); break;
+    case SCALES_IQ4_XS: *scale = blocks_iq4_xs_scale((const block_iq4_xs *)block, i); break;
     }
 }
+
+INLINE void pack_scales(quant_format f, const source_layout *s, uint8_t *dst, const uint8_t *src, int j) {
+    for (int i = 0; i < f.n_sub; i++) {
+        int scale, min;
+        read_scale(src, s->scales_at, s->scales, i, &scale, &min);
+        dst[quant_scales_at(f) + 16 * i + j] = (uint8_t)(f.min == QUANT_MIN_NIBBLES ? scale | min << 4 : scale);
+        if (f.min == QUANT_MIN_BYTES) dst[quant_mins_at(f) + 16 * i + j] = (uint8_t)min;
+    }
+}
+
+// A file block as output j of a packed one.
+INLINE void pack_block(quant_format f, const source_layout *s, uint8_t *dst, const uint8_t *src, int j) {
+    memcpy(dst + 2 * j, src + s->d_at, 2);
+    if (f.min != QUANT_MIN_NONE) memcpy(dst + 32 + 2 * j, src + s->m_at, 2);
+    pack_scales(f, s, dst, src, j);
+    uint8_t *low = dst + quant_codes_at(f);
+    for (int c = 0; c < f.block; c += QUANT_CHUNK, low += quant_chunk_bytes(f)) {
+        uint64_t x[4];
+        read_fields(x, src + s->low_at, c, f.low_bits, s->low_run);
+        write_fields(low, j, x, f.low_bits);
+        if (!f.high_bits) continue;
+        read_fields(x, src + s->high_at, c, f.high_bits, s->high_run);
+        write_fields(low + quant_plane_bytes(f.low_bits), j, x, f.high_bits);
+    }
+}
+
+typedef struct pack_source {
+    const uint8_t *rows;
+    int64_t row_bytes, n_blocks;
+    int n_rows;
+} pack_source;
+
+INLINE void pack_blocks(quant_format f, const source_layout *s, int file_bytes, uint8_t *panel, const pack_source *p) {
+    for (int64_t b = 0; b < p->n_blocks; b++, panel += quant_block_bytes(f)) {
+        for (int j = 0; j < p->n_rows; j++) { pack_block(f, s, panel, p->rows + j * p->row_bytes + b * file_bytes, j); }
+    }
+}
+
+#define FORMAT_CONSTANT(name, ...) static const quant_format format_##name = {__VA_ARGS__};
+QUANT_FORMAT_LIST(FORMAT_CONSTANT)
+#undef FORMAT_CONSTANT
+
+#define PACK_FUNCTION(name, ...) \
+    static void pack_##name(uint8_t *panel, const pack_source *p, int file_bytes) { \
+        static const source_layout layout = {__VA_ARGS__}; \
+        pack_blocks(format_##name, &layout, file_bytes, panel, p); \
+    }
+SOURCE_LIST(PACK_FUNCTION)
+#undef PACK_FUNCTION
+
+typedef void pack_fn(uint8_t *panel, const pack_source *p, int file_bytes);
+
+static pack_fn *pack_function(dtype type) {
+    static pack_fn *const table[DTYPE_COUNT] = {
+#define PACK_ROW(name, ...) [DTYPE_##name] = pack_##name,
+        SOURCE_LIST(PACK_ROW)
+#undef PACK_ROW
+    };
+    return table[type];
+}
+
+int64_t quant_panel_bytes(dtype type, int64_t k) {
+    const quant_format f = quant_format_of(type);
+    assert(k >= 0 && k % f.block == 0);
+    return (k / f.block * quant_block_bytes(f) + 63) / 64 * 64;
+}
+
+void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
+    assert(n_rows >= 0 && n_rows <= PANEL);
+    const quant_format f = quant_format_of(type);
+    const int64_t bytes = quant_panel_bytes(type, k), used = k / f.block * quant_block_bytes(f);
+    memset((char *)panel + (n_rows < PANEL ? 0 : used), 0, (size_t)(n_rows < PANEL ? bytes : bytes - used));
+    const pack_source source = {rows, row_bytes, k / f.block, n_rows};
+    pack_function(type)(panel, &source, dtype_get(type)->block_bytes);
+}
+
+// ---- reading back --------------------------------------------------------------------------------------------------------
 
 static void read_plane(uint8_t *code, const uint8_t *plane, int j, int bits, int at) {
     const uint32_t mask = (uint32_t)each_byte * ((1u << bits) - 1);
@@ -129,21 +208,6 @@ static void read_plane(uint8_t *code, const uint8_t *plane, int j, int bits, int
             four |= (word >> shift & mask) << at;
             memcpy(code, &four, 4);
         }
-    }
-}
-
-static void write_levels(quant_format f, uint8_t *block, int j, const quant_levels *v) {
-    memcpy(block + 2 * j, &v->d, 2);
-    if (f.min != QUANT_MIN_NONE) memcpy(block + 32 + 2 * j, &v->m, 2);
-    for (int s = 0; s < f.n_sub; s++) {
-        const uint8_t scale = (uint8_t)v->scale[s];
-        block[quant_scales_at(f) + 16 * s + j] = f.min == QUANT_MIN_NIBBLES ? (uint8_t)(scale | v->min[s] << 4) : scale;
-        if (f.min == QUANT_MIN_BYTES) block[quant_mins_at(f) + 16 * s + j] = v->min[s];
-    }
-    uint8_t *low = block + quant_codes_at(f);
-    for (int c = 0; c < f.block; c += QUANT_CHUNK, low += quant_chunk_bytes(f)) {
-        write_plane(low, j, v->code + c, f.low_bits, 0);
-        if (f.high_bits) write_plane(low + quant_plane_bytes(f.low_bits), j, v->code + c, f.high_bits, f.low_bits);
     }
 }
 
@@ -163,34 +227,6 @@ void quant_read_levels(quant_format f, quant_levels *out, const void *packed, in
         read_plane(out->code + c, low, j, f.low_bits, 0);
         if (f.high_bits) read_plane(out->code + c, low + quant_plane_bytes(f.low_bits), j, f.high_bits, f.low_bits);
     }
-}
-
-int64_t quant_panel_bytes(dtype type, int64_t k) {
-    const quant_format f = quant_format_of(type);
-    assert(k >= 0 && k % f.block == 0);
-    return (k / f.block * quant_block_bytes(f) + 63) / 64 * 64;
-}
-
-static const source_layout *source_layout_of(dtype type) {
-    static const source_layout table[DTYPE_COUNT] = {
-#define SOURCE_ROW(name, ...) [DTYPE_##name] = {__VA_ARGS__},
-        SOURCE_LIST(SOURCE_ROW)
-#undef SOURCE_ROW
-    };
-    return &table[type];
-}
-
-void quant_pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
-    assert(n_rows >= 0 && n_rows <= PANEL);
-    const quant_format f = quant_format_of(type);
-    const int file_bytes = dtype_get(type)->block_bytes;
-    memset(panel, 0, (size_t)quant_panel_bytes(type, k));
-    for (int64_t b = 0; b < k / f.block; b++)
-        for (int j = 0; j < n_rows; j++) {
-            quant_levels levels;
-            read_source(f, source_layout_of(type), &levels, (const uint8_t *)rows + j * row_bytes + b * file_bytes);
-            write_levels(f, (uint8_t *)panel + b * quant_block_bytes(f), j, &levels);
-        }
 }
 
 // The file formats' own formula, one rounding per operation as dtype's to_f32 has it.
