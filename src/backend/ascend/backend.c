@@ -275,7 +275,7 @@ static void ascend_destroy(backend *base) {
     const ascend_library *lib = &b->device.lib;
     error err;
     ascend_device_enter(&b->device, &err);
-    lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, -1);
+    lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, b->device.timeout_ms);
     ascend_graph_free(b);
     ascend_rows_free(b);
     if (b->host_logits) lib->aclrtFreeHost(b->host_logits);
