@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,10 @@ static void test_devices(void **state) {
 static void test_commands(void **state) {
     (void)state;
     temp_folder t = temp_folder_make();
-    const char *path = temp_folder_path(&t, "model.gguf"), *device = "emu:910B3,tile=16";
+    const char *device = "emu:910B3,tile=16";
+    char path[300], logits[300];
+    snprintf(path, sizeof path, "%s/model.gguf", t.path);
+    snprintf(logits, sizeof logits, "%s/logits", t.path);
     tiny_text_gguf(path, DTYPE_F16, 7, "{% for m in messages %}{{ m.content }}{% endfor %}");
     cli_result *r = malloc(sizeof *r), *again = malloc(sizeof *again);
     assert_true(r && again);
@@ -51,7 +55,7 @@ static void test_commands(void **state) {
     assert_true(json_equal(json_object_get(a, "ids"), json_object_get(b, "ids")));
     json_decref(a);
     json_decref(b);
-    CLI(r, "eval", "-m", path, "--device", device, "--ids", "1,2,3", "--logits", temp_folder_path(&t, "logits"));
+    CLI(r, "eval", "-m", path, "--device", device, "--ids", "1,2,3", "--logits", logits);
     cli_assert_done(r);
     CLI_IN(r, "hi\n", "chat", "-m", path, "--device", device, "-n", "2", "-c", "64");
     cli_assert_done(r);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/ascend/internal.h"
+#include "base/clock.h"
 
 static ascend_op_fn *const op_table[OP_COUNT] = {
 #define ASCEND_OP_ROW(name, fn, flops, text) [OP_##name] = ascend_##fn,
@@ -212,6 +213,29 @@ status ascend_run_list(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
+// The same, waiting for each operation: what one takes alone, the waiting included. One that was done with another took no time.
+static status run_observed(ascend_backend *b, error *err) {
+    const op_list *g = b->list;
+    for (int i = 0, skip = 0; i < g->n_ops; i++) {
+        uint64_t begin = clock_now_ns(), end = begin;
+        if (skip > 0) {
+            skip--;
+        } else {
+            b->call.o = &g->ops[i];
+            TRY(op_table[g->ops[i].code](b, &g->ops[i], &skip, err));
+            TRY(ascend_device_sync(&b->device, err));
+            end = clock_now_ns();
+        }
+        b->observer->op(b->observer->user, i, begin, end);
+    }
+    b->call.o = NULL;
+    return STATUS_OK;
+}
+
+static void ascend_observe(backend *base, const run_observer *observer) {
+    ((ascend_backend *)base)->observer = observer;
+}
+
 // One row at a position: every operation, or attention alone.
 static status dry_row(ascend_backend *b, const int32_t *table, int32_t pos, const op *only, error *err) {
     const int32_t token = 0, seq = 0, out_row = 0;
@@ -308,7 +332,9 @@ status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * r->tile), vocab = (size_t)b->list->logits.dim[1];
     const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
-    TRY(ascend_graph_run(b, err));
+    uint64_t begin = clock_now_ns();
+    TRY(b->observer ? run_observed(b, err) : ascend_graph_run(b, err));
+    if (b->observer) b->observer->step(b->observer->user, in, begin, clock_now_ns());
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
     TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * logit_bytes(b), ACL_MEMCPY_DEVICE_TO_HOST,
                    err));
@@ -366,6 +392,7 @@ static const backend_vtable ascend_vtable = {
     .block_copy = ascend_block_copy,
     .position_copy = ascend_position_copy,
     .block_poison = ascend_block_poison,
+    .observe = ascend_observe,
 };
 
 // The type asked for, else that of the file's weights; nothing is converted unasked.

@@ -124,7 +124,8 @@ typedef struct ascend_backend {
         banned; // [rows] rows whose numbers are not finite by themselves: their keys and values are kept from the cache
     int *banned_by; // [rows] the operation that found it
     ascend_graphs graphs;
-    error broken; // code STATUS_OK, or the first failure since which the device is not to be trusted
+    const run_observer *observer; // borrowed; NULL: none
+    error broken;                 // code STATUS_OK, or the first failure since which the device is not to be trusted
 } ascend_backend;
 
 static inline aclDataType ascend_type_of(dtype t) {
