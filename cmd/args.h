@@ -71,7 +71,7 @@ typedef struct options { // strings are borrowed from argv
     bool batch_json, no_special, skip_special, text;
 
     const char *device_file, *weight_type;
-    int prompt_rows, sequences; // 0: the library's default
+    int prompt_rows, sequences, ranks; // 0: the library's default
     bool per_op;
 } options;
 

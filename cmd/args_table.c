@@ -62,7 +62,11 @@ const option_row option_table[] = {
          "leave weights in the file and pack what a step needs (same results, less memory, slower)"),
     FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
 
-    TEXT("Plan", "--device", "FILE", device_file, CMD_PLAN, "the device's description (docs/plan.md); required"),
+    TEXT("Plan", "--device", "DEVICE", device_file, CMD_PLAN,
+         "ascend-a3, ascend-a2, ascend-910b3, ascend-910b4, ascend-910a, or a file that describes a device "
+         "(docs/plan.md); required"),
+    INT("Plan", "--tp", "N", ranks, CMD_PLAN, 1, 1024, 0,
+        "devices that share the model's heads, columns and vocabulary; the plan is of one of them; default 1"),
     INT("Plan", "-p, --n-prompt", "N", prompt_rows, CMD_PLAN, 1, 1048576, 0, "rows of the prefill step; default 512"),
     INT("Plan", "--batch", "N", sequences, CMD_PLAN, 1, 65536, 0, "sequences of the decode step; default 1"),
     TEXT("Plan", "--type", "TYPE", weight_type, CMD_PLAN,

@@ -59,10 +59,11 @@ static const command commands[] = {
      "No weights are loaded. Bytes that are no character become U+FFFD.", cmd_detokenize},
     {"inspect", CMD_INSPECT, "MODEL [options]", "Shows a model's configuration, tensors, stop ids and memory plan",
      "No weights are loaded. The memory plan is for -c positions (default: the model's maximum).", cmd_inspect},
-    {"plan", CMD_PLAN, "MODEL --device FILE [options]", "Counts what a step costs on a described device",
+    {"plan", CMD_PLAN, "MODEL --device DEVICE [options]", "Counts what a step costs on a described device",
      "Lists the operations of a prefill and of a decode step with arithmetic, bytes, launches and time. config.json "
      "alone\n"
-     "is enough: MODEL may be a folder with nothing else, or the file. docs/devices holds descriptions of devices.",
+     "is enough: MODEL may be a folder with nothing else, or the file. Ascend NPUs have names, docs/devices holds\n"
+     "descriptions of other devices.",
      cmd_plan},
     {"devices", CMD_DEVICES, "[options]", "Lists what this machine can compute on",
      "The processor with its kernel levels, and Ascend NPUs; where there is none, the libraries that were looked for.",

@@ -181,14 +181,15 @@ TALLY_API tally_status tally_inspect(const tally_model *model, const tally_engin
                                      tally_error *err);
 
 typedef struct tally_plan_options { // what is zero: defaults
-    const char *device;             // file that describes the device (docs/plan.md); required
-    int context;      // positions the decode step's rows attend to; 0: 4096, or the model's maximum if less
-    int prompt;       // rows of the prefill step; 0: 512, or the context if less
-    int batch;        // sequences of the decode step; 0: 1
-    const char *type; // weight type to assume ("bf16", "q4_k", ...); NULL: the checkpoint's tensors, or without any
-                      // the type the configuration names
+    const char *device; // a device's name ("ascend-a3") or a file that describes one (docs/plan.md); required
+    int context;        // positions the decode step's rows attend to; 0: 4096, or the model's maximum if less
+    int prompt;         // rows of the prefill step; 0: 512, or the context if less
+    int batch;          // sequences of the decode step; 0: 1
+    const char *type;   // weight type to assume ("bf16", "q4_k", ...); NULL: the checkpoint's tensors, or without any
+                        // the type the configuration names
     const char *cache_k, *cache_v; // as for engines
     bool no_fuse;                  // the list as the model wrote it
+    int tp;                        // ranks that share the model; the plan is of one of them; 0: 1
 } tally_plan_options;
 
 // What a prefill and a decode step cost on a described device, as one JSON object (docs/plan.md), owned by the caller. A

@@ -6,6 +6,7 @@
 
 #include "backend/ascend/ascend.h"
 #include "backend/cost/cost.h"
+#include "backend/cost/named_devices.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/measure.h"
 
@@ -23,15 +24,17 @@ status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *
     return cpu_measure_dot(threads, level, type, per_s, err);
 }
 
-status backends_create_cost(backend **out, const char *device_file, error *err) {
-    return cost_backend_create(out, device_file, err);
+status backends_create_cost(backend **out, const char *device, int n_ranks, error *err) {
+    return cost_backend_create(out, device, n_ranks, err);
 }
+
+const char *backends_named_device(const char *name) { return named_device(name); }
 
 const hardware *backends_cost_hardware(const backend *b) { return cost_backend_hardware(b); }
 const step_cost *backends_cost_last(const backend *b) { return cost_backend_last(b); }
 
 void backends_count_step(const op_list *g, const cache_desc *cache, const step_inputs *in, op_cost *sum) {
-    static const hardware any = {.bandwidth = 1, .flops = {1, 1, 1, 1}};
+    static const hardware any = {.bandwidth = 1, .flops = {1, 1, 1, 1}, .n_ranks = 1};
     cost_step step = cost_step_of(in);
     for (int i = 0; i < g->n_ops; i++) {
         op_cost c = cost_of_op(&g->ops[i], g->weights, cache, &step, &any);

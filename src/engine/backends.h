@@ -36,7 +36,8 @@ status backends_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, 
 status backends_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s, error *err);
 
 // A backend that adds up a described device's time instead of computing (docs/plan.md), and what it counted in its last run.
-status backends_create_cost(backend **out, const char *device_file, error *err);
+status backends_create_cost(backend **out, const char *device, int n_ranks, error *err);
+const char *backends_named_device(const char *name); // the description, as JSON, or NULL
 const hardware *backends_cost_hardware(const backend *b);
 const step_cost *backends_cost_last(const backend *b);
 

@@ -7,20 +7,24 @@
 
 #include "engine/backends.h"
 #include "engine/engine.h"
-#include "op/passes.h"
+#include "engine/plan_tables.h"
+#include "model/rank.h"
 #include "op/plan.h"
 
-enum { DEFAULT_CONTEXT = 4096, DEFAULT_PROMPT = 512, MAX_ROWS = 1 << 20, MAX_BATCH = 1 << 16 };
+enum { DEFAULT_CONTEXT = 4096, DEFAULT_PROMPT = 512, MAX_ROWS = 1 << 20, MAX_BATCH = 1 << 16, MAX_RANKS = 1024 };
 
 typedef struct planning {
     const tally_model *source;
-    int context, prompt, batch;
+    int context, prompt, batch, n_ranks;
     bool from_checkpoint;
-    dtype assumed; // type of the weights when not from_checkpoint
-    model model;
+    dtype assumed;     // type of the weights when not from_checkpoint
+    model model;       // what one rank holds and does
+    model whole_model; // empty when there is one rank
+    const model *whole;
     backend *device; // owned
     step_limits limits;
-    int64_t weights_bytes, cache_bytes, workspace_bytes;
+    int64_t weights_bytes;
+    memory_use use;
 } planning;
 
 // ---- options -------------------------------------------------------------------------------------------------------------
@@ -34,13 +38,14 @@ static status choose(const char *what, int given, int otherwise, int max, int *o
 static status read_options(planning *p, const tally_plan_options *o, error *err) {
     if (!o->device) {
         return error_set(err, STATUS_BAD_ARGUMENT,
-                         "a plan needs a file that describes the device; docs/devices holds examples");
+                         "a plan needs a device: its name, or a file that describes it; docs/devices holds examples");
     }
     int most = p->source->config.context_length;
     int wanted = o->prompt > DEFAULT_CONTEXT ? o->prompt : DEFAULT_CONTEXT;
     TRY(choose("the context (limited by what the model was made for)", o->context, wanted, most, &p->context, err));
     int rows = p->context < MAX_ROWS ? p->context : MAX_ROWS;
     TRY(choose("the rows of the prompt (limited by the context)", o->prompt, DEFAULT_PROMPT, rows, &p->prompt, err));
+    TRY(choose("the ranks (--tp)", o->tp, 1, MAX_RANKS, &p->n_ranks, err));
     return choose("the sequences of the decode step", o->batch, 1, MAX_BATCH, &p->batch, err);
 }
 
@@ -88,10 +93,17 @@ static bool has_file(const checkpoint *ck, const char *name) {
 }
 
 // A folder that was never meant to hold weights is planned from its configuration; one with an index whose files are missing is
-// an incomplete download, and told so.
+// an incomplete download, and told so. Slices of weights are planned by shape alone, so ranks look at no tensors.
 static status choose_weights(planning *p, const char *type, error *err) {
     checkpoint *ck = p->source->ck;
     if (type) return type_from_name(type, &p->assumed, err);
+    if (p->n_ranks > 1 && checkpoint_gguf(ck)) {
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "a plan for %d ranks assumes one type of weights, and a GGUF file may mix several; name one "
+                         "with --type",
+                         p->n_ranks);
+    }
+    if (p->n_ranks > 1) return config_type(p->source, &p->assumed, err);
     status s = checkpoint_load_tensors(ck, true, err);
     p->from_checkpoint = s == STATUS_OK;
     if (s != STATUS_NOT_FOUND || checkpoint_gguf(ck) || has_file(ck, "model.safetensors.index.json")) return s;
@@ -118,16 +130,30 @@ static status prepare(planning *p, error *err) {
                               .max_out = p->batch,
                               .n_blocks = (int)blocks_of(p),
                               .max_context = p->context};
-    TRY(plan_memory(&m->list, p->limits.max_rows, p->limits.max_out, &p->workspace_bytes, err));
-    p->cache_bytes = blocks_of(p) * vt->block_bytes(p->device, &m->cache);
+    TRY(plan_memory(&m->list, p->limits.max_rows, p->limits.max_out, &p->use.temporaries, err));
+    p->use.cache = blocks_of(p) * vt->block_bytes(p->device, &m->cache);
     for (int i = 0; i < m->weights.n; i++) {
         if (m->weights.w[i].absorbed) continue;
         p->weights_bytes += vt->weight_bytes(p->device, &m->weights.w[i]);
         TRY(vt->weight_upload(p->device, &m->weights, i, err));
     }
-    status s = vt->prepare(p->device, &m->list, p->workspace_bytes, &m->cache, &p->limits, err);
-    p->workspace_bytes += vt->scratch_bytes(p->device, &m->list, &p->limits);
-    return s;
+    p->use.exchange = vt->scratch_bytes(p->device, &m->list, &p->limits);
+    return vt->prepare(p->device, &m->list, p->use.temporaries, &m->cache, &p->limits, err);
+}
+
+static status build_models(planning *p, unsigned passes, error *err) {
+    const model_config *config = &p->source->config;
+    p->whole = &p->model;
+    if (p->n_ranks == 1)
+        return model_build(&p->model, config, p->from_checkpoint ? p->source->ck : NULL, p->assumed, passes, err);
+    model_config *one = malloc(sizeof *one);
+    if (!one) return error_no_memory(err, sizeof *one);
+    status s = rank_config(config, p->n_ranks, one, err);
+    p->whole = &p->whole_model;
+    if (!s) s = model_build(&p->whole_model, config, NULL, p->assumed, passes, err);
+    if (!s) s = model_build(&p->model, one, NULL, p->assumed, passes, err);
+    free(one);
+    return s ? s : plan_check_slices(p->whole, &p->model, p->n_ranks, err);
 }
 
 static status plan_init(planning *p, const tally_plan_options *o, error *err) {
@@ -135,10 +161,12 @@ static status plan_init(planning *p, const tally_plan_options *o, error *err) {
     if (!source->has_config) return error_set(err, source->why_no_config.code, "%s", source->why_no_config.text);
     TRY(read_options(p, o, err));
     TRY(choose_weights(p, o->type, err));
-    TRY(model_build(&p->model, &source->config, p->from_checkpoint ? source->ck : NULL, p->assumed,
-                    o->no_fuse ? 0 : PASS_ALL, err));
-    TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
-    TRY(backends_create_cost(&p->device, o->device, err));
+    TRY(backends_create_cost(&p->device, o->device, p->n_ranks, err));
+    TRY(build_models(p, o->no_fuse ? 0 : backends_cost_hardware(p->device)->passes, err));
+    // an NPU's cache is of the weights' type
+    bool half = p->assumed == DTYPE_BF16 || p->assumed == DTYPE_F16;
+    const char *own = backends_named_device(o->device) && half ? dtype_get(p->assumed)->name : NULL;
+    TRY(engine_plan_cache_types(&p->model, o->cache_k ? o->cache_k : own, o->cache_v ? o->cache_v : own, err));
     return prepare(p, err);
 }
 
@@ -167,6 +195,7 @@ static status run_step(planning *p, int n_seqs, int n_rows, int first, error *er
 static json_t *whole(double x) { return json_integer((json_int_t)llround(x)); }
 
 static const char *bound_of(const op_cost *c) {
+    if (c->link_s > c->memory_s && c->link_s > c->compute_s && c->link_s > c->launch_s) return "link";
     if (c->launch_s > c->memory_s && c->launch_s > c->compute_s) return "launch";
     return c->compute_s > c->memory_s ? "compute" : "memory";
 }
@@ -183,6 +212,9 @@ static json_t *with_cost(json_t *o, const op_cost *c) {
     json_object_set_new(o, "memory_s", json_real(c->memory_s));
     json_object_set_new(o, "compute_s", json_real(c->compute_s));
     json_object_set_new(o, "launch_s", json_real(c->launch_s));
+    json_object_set_new(o, "collectives", whole(c->collectives));
+    json_object_set_new(o, "link_bytes", whole(c->link_bytes));
+    json_object_set_new(o, "link_s", json_real(c->link_s));
     json_object_set_new(o, "bound", json_string(bound_of(c)));
     return o;
 }
@@ -271,15 +303,22 @@ static json_t *step_json(const planning *p, int n_seqs, int n_rows, int first) {
     return o;
 }
 
-static json_t *device_json(const hardware *h) {
+// With the notes of devices that come with the program: where their numbers are from.
+static json_t *device_json(const hardware *h, const char *given) {
+    const char *text = backends_named_device(given);
     json_t *flops = json_pack("{s:f, s:f, s:f, s:f}", "f32", h->flops[FLOPS_F32], "f16", h->flops[FLOPS_F16], "bf16",
                               h->flops[FLOPS_BF16], "int8", h->flops[FLOPS_INT8]);
     json_t *o = json_pack("{s:s, s:o, s:f, s:o, s:f}", "name", h->name, "memory_bytes", whole(h->memory_bytes),
                           "bandwidth_bytes_per_s", h->bandwidth, "flops", flops, "launch_s", h->launch_s);
     if (h->link_bandwidth > 0) {
-        json_object_set_new(
-            o, "ranks_link",
-            json_pack("{s:f, s:f}", "bandwidth_bytes_per_s", h->link_bandwidth, "latency_s", h->link_latency_s));
+        json_object_set_new(o, "ranks_link",
+                            json_pack("{s:f, s:f, s:f}", "bandwidth_bytes_per_s", h->link_bandwidth, "latency_s",
+                                      h->link_latency_s, "collective_s", h->collective_s));
+    }
+    if (text) {
+        json_t *described = json_loads(text, 0, NULL);
+        json_object_set(o, "notes", json_object_get(described, "notes"));
+        json_decref(described);
     }
     return o;
 }
@@ -294,35 +333,43 @@ static int64_t active_params(const model *m) {
     return sum;
 }
 
-static json_t *plan_json(const planning *p) {
+static json_t *plan_json(const planning *p, const char *device) {
     const model *m = &p->model;
     const hardware *h = backends_cost_hardware(p->device);
     json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I}", "model", checkpoint_path(p->source->ck), "arch",
                           m->config.arch, "weights", p->from_checkpoint ? "checkpoint" : dtype_get(p->assumed)->name,
-                          "n_layers", m->config.n_layers, "n_params", (json_int_t)m->n_params, "n_params_active",
-                          (json_int_t)active_params(m));
-    json_object_set_new(o, "device", device_json(h));
+                          "n_layers", m->config.n_layers, "n_params", (json_int_t)p->whole->n_params, "n_params_active",
+                          (json_int_t)active_params(p->whole));
+    json_object_set_new(o, "device", device_json(h, device));
+    json_object_set_new(o, "ranks", plan_ranks_json(p->whole, m, p->n_ranks));
     json_object_set_new(o, "context", json_integer(p->context));
     json_object_set_new(o, "prompt", json_integer(p->prompt));
     json_object_set_new(o, "batch", json_integer(p->batch));
     json_object_set_new(o, "cache_k", json_string(dtype_get(m->cache.k_type)->name));
     json_object_set_new(o, "cache_v", json_string(dtype_get(m->cache.v_type)->name));
     json_object_set_new(o, "weights_bytes", json_integer(p->weights_bytes));
-    json_object_set_new(o, "kv_bytes", json_integer(p->cache_bytes));
+    json_object_set_new(o, "kv_bytes", json_integer(p->use.cache));
     json_object_set_new(o, "kv_bytes_per_position",
                         json_integer(p->device->vt->block_bytes(p->device, &m->cache) / KV_BLOCK));
-    json_object_set_new(o, "workspace_bytes", json_integer(p->workspace_bytes));
-    double needed = (double)p->weights_bytes + (double)p->cache_bytes + (double)p->workspace_bytes;
+    int64_t workspace = p->use.temporaries + p->use.exchange;
+    json_object_set_new(o, "workspace_bytes", json_integer(workspace));
+    json_object_set_new(o, "memory", plan_memory_json(m, p->device, &p->use));
+    double needed = (double)p->weights_bytes + (double)p->use.cache + (double)workspace;
     json_object_set_new(o, "fits", json_boolean(needed <= h->memory_bytes));
     return o;
 }
 
-static status build(planning *p, char **out, error *err) {
-    json_t *o = plan_json(p);
+static status build(planning *p, const char *device, char **out, error *err) {
+    json_t *o = plan_json(p, device);
     status s = run_step(p, 1, p->prompt, 0, err);
     if (!s) json_object_set_new(o, "prefill", step_json(p, 1, p->prompt, 0));
     if (!s) s = run_step(p, p->batch, 1, p->context - 1, err);
     if (!s) json_object_set_new(o, "decode", step_json(p, p->batch, 1, p->context - 1));
+    if (!s) { // of the decode step
+        const op_cost *c = &backends_cost_last(p->device)->total;
+        json_object_set_new(o, "launches", whole(c->launches));
+        json_object_set_new(o, "collectives", whole(c->collectives));
+    }
     *out = s || !o ? NULL : json_dumps(o, JSON_INDENT(1));
     json_decref(o);
     if (s || *out) return s;
@@ -333,8 +380,9 @@ tally_status tally_plan(const tally_model *m, const tally_plan_options *options,
     planning p = {.source = m};
     *json = NULL;
     status s = plan_init(&p, options, (error *)user_err);
-    if (!s) s = build(&p, json, (error *)user_err);
+    if (!s) s = build(&p, options->device, json, (error *)user_err);
     if (p.device) p.device->vt->destroy(p.device);
     model_deinit(&p.model);
+    model_deinit(&p.whole_model);
     return (tally_status)s;
 }

@@ -38,6 +38,7 @@ typedef struct model_config {
     model_family family;
     char arch[32]; // as the file spells it: "qwen3_moe", "qwen3moe", ...
     int n_vocab;   // rows of the embedding, padding included
+    int head_rows; // rows of the head that one of several ranks holds; 0: all (model/rank.h)
     int dim;       // width of the residual stream
     int n_layers;
     int n_heads, n_kv_heads;

@@ -25,6 +25,7 @@ static int64_t dim_value(const model_config *c, weight_dim d) {
     case DIM_EXPERTS: return c->n_experts;
     case DIM_EXPERT_FFN: return c->expert_ffn_dim;
     case DIM_VOCAB: return c->n_vocab;
+    case DIM_HEAD_ROWS: return c->head_rows ? c->head_rows : c->n_vocab;
     }
     return 0;
 }
@@ -195,8 +196,8 @@ static status bind_top(binder *b, layer_weights *top) {
         W_EMBED, "token_embd", "model.embed_tokens.weight", 0, WEIGHT_EMBED, SPLIT_NONE, DIM_VOCAB, DIM_HIDDEN, ALWAYS};
     static const weight_rule norm = {
         W_FINAL_NORM, "output_norm", "model.norm.weight", 0, WEIGHT_VECTOR, SPLIT_NONE, DIM_HIDDEN, DIM_ONE, ALWAYS};
-    static const weight_rule head = {W_HEAD,    "output",  "lm_head.weight", 0,     WEIGHT_LINEAR,
-                                     SPLIT_OUT, DIM_VOCAB, DIM_HIDDEN,       ALWAYS};
+    static const weight_rule head = {W_HEAD,    "output",      "lm_head.weight", 0,     WEIGHT_LINEAR,
+                                     SPLIT_OUT, DIM_HEAD_ROWS, DIM_HIDDEN,       ALWAYS};
     model_config *c = &b->m->config;
     bool tied = c->tied_head;
     if (b->ck) {
@@ -207,9 +208,16 @@ static status bind_top(binder *b, layer_weights *top) {
     TRY(bind_rule(b, &embed, -1, &top->id[W_EMBED]));
     TRY(bind_rule(b, &norm, -1, &top->id[W_FINAL_NORM]));
     if (!tied) return bind_rule(b, &head, -1, &top->id[W_HEAD]);
+    weight *table = &b->m->weights.w[top->id[W_EMBED]];
+    table->role = WEIGHT_LINEAR;
     top->id[W_HEAD] = top->id[W_EMBED];
-    b->m->weights.w[top->id[W_EMBED]].role = WEIGHT_LINEAR;
-    return STATUS_OK;
+    if (!c->head_rows) return STATUS_OK;
+    weight share = *table; // rows of the table, which every rank holds whole
+    share.label = head.label;
+    share.split = SPLIT_OUT;
+    share.n = share.part[0].n_rows = c->head_rows;
+    share.absorbed = true;
+    return add(b, &share, &top->id[W_HEAD]);
 }
 
 // The frequency table is a weight that the model computes; GGUF files of Llama 3 bring divisors for it.

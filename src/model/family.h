@@ -49,7 +49,8 @@ typedef enum weight_dim {
     DIM_FFN,
     DIM_EXPERTS,
     DIM_EXPERT_FFN,
-    DIM_VOCAB
+    DIM_VOCAB,
+    DIM_HEAD_ROWS
 } weight_dim;
 
 // In which layers, or models, the weight exists.

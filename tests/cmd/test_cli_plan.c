@@ -86,6 +86,40 @@ static void test_json(void **state) {
     cli_assert_contains(r.out, "\"tokens_per_s\": ");
 }
 
+// Qwen3-235B-A22B, which one device cannot hold, as one rank of 16.
+static void test_ranks(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_make();
+    temp_folder_write_text(
+        &folder, "config.json",
+        "{\"model_type\": \"qwen3_moe\", \"hidden_size\": 4096, \"moe_intermediate_size\": 1536, "
+        "\"intermediate_size\": 12288, \"num_hidden_layers\": 94, \"num_attention_heads\": 64, "
+        "\"num_key_value_heads\": 4, \"head_dim\": 128, \"vocab_size\": 151936, \"num_experts\": 128, "
+        "\"num_experts_per_tok\": 8, \"norm_topk_prob\": true, \"max_position_embeddings\": 40960, "
+        "\"rms_norm_eps\": 1e-6, \"rope_theta\": 1e6, \"tie_word_embeddings\": false, "
+        "\"torch_dtype\": \"bfloat16\"}");
+    cli_result r;
+    CLI(&r, "plan", folder.path, "--device", "ascend-a3", "--tp", "16");
+    cli_assert_done(&r);
+    static const char *const parts[] = {
+        "ranks      16; one holds 4 query heads, 1 key/value heads (each on 4 ranks), 96 columns of each of 128 "
+        "experts",
+        "9496 rows of the head, the whole embedding",
+        "sums in 16 pieces: bit-equal to one rank",
+        "experts                         28387.0", // 94 * 128 * 3 * 96 * 4096 * 2 bytes
+        "(weights 30795.3, cache 197.1, workspace 218.4)",
+        "(of 68719.5)",
+        "between ranks: 189 collectives, 208.483 MB to each",
+        "a prediction of the cost model, never measured: no NPU was at hand",
+        "UNVERIFIED",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) cli_assert_contains(r.out, parts[i]);
+    CLI(&r, "plan", folder.path, "--device", "ascend-a3", "--tp", "48");
+    assert_int_equal(r.exit_code, 1);
+    cli_assert_contains(r.err, "48 ranks cannot share the model's 64 query heads");
+    temp_folder_remove(&folder);
+}
+
 static void usage(const char *part, const char *const *args) {
     cli_result r;
     cli_run_to(&r, args, "", tmpfile());
@@ -99,6 +133,7 @@ static void usage(const char *part, const char *const *args) {
 static void test_wrong_usage(void **state) {
     fixture *f = *state;
     USAGE("--device FILE", "plan", f->config);
+    USAGE("--tp", "plan", f->config, "--device", DEVICE, "--tp", "0");
     USAGE("tally plan MODEL", "plan", "--device", DEVICE);
     USAGE("takes one model", "plan", "a", "b");
     USAGE("--batch", "plan", f->config, "--device", DEVICE, "--batch", "0");
@@ -113,10 +148,8 @@ static void test_wrong_usage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_per_op),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_table), cmocka_unit_test(test_per_op),      cmocka_unit_test(test_json),
+        cmocka_unit_test(test_ranks), cmocka_unit_test(test_wrong_usage),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -109,8 +109,9 @@ static void near(const char *name, const char *what, double found, double expect
 
 // Every list of parts sums to the step.
 static void check_sums(const char *name, const json_t *step) {
-    static const char *const fields[] = {"launches",    "flops",    "bytes",     "weight_bytes", "activation_bytes",
-                                         "cache_bytes", "memory_s", "compute_s", "launch_s",     "time_s"};
+    static const char *const fields[] = {"launches",    "flops",      "bytes",     "weight_bytes", "activation_bytes",
+                                         "cache_bytes", "memory_s",   "compute_s", "launch_s",     "time_s",
+                                         "collectives", "link_bytes", "link_s"};
     static const char *const lists[] = {"ops", "groups", "layers", "kinds"};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
         const json_t *list = json_object_get(step, lists[l]);
@@ -319,6 +320,11 @@ static void test_gguf(void **state) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         for (int moe = 0; moe < 2; moe++) {
             tiny_random_gguf(path, types[i], moe, 3);
+            f.options = (tally_plan_options){.device = "ascend-a3", .context = 64, .tp = 2};
+            json_t *none; // ranks are planned by shapes alone, so the type is asked for
+            tally_error err;
+            assert_int_equal(try_plan(path, &f.options, &none, &err), TALLY_BAD_ARGUMENT);
+            assert_non_null(strstr(err.text, "--type"));
             f.options = (tally_plan_options){.device = f.device, .context = 64};
             json_t *own = plan(path, &f.options);
             near(dtype_get(types[i])->name, "weights", at(own, "weights_bytes"), file_bytes(path) + 64 / 2 * 4, 0);

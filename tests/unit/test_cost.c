@@ -230,7 +230,7 @@ static backend *open_backend(const char *text, const temp_folder *folder) {
     error err;
     backend *b;
     temp_folder_write_text(folder, "device.json", text);
-    if (cost_backend_create(&b, temp_folder_path(folder, "device.json"), &err)) fail_msg("%s", err.text);
+    if (cost_backend_create(&b, temp_folder_path(folder, "device.json"), 1, &err)) fail_msg("%s", err.text);
     return b;
 }
 
@@ -322,7 +322,7 @@ static void test_hardware_refusals(void **state) {
     }
     backend *b;
     error err = {0};
-    assert_int_equal(cost_backend_create(&b, "no/such/device.json", &err), STATUS_NOT_FOUND);
+    assert_int_equal(cost_backend_create(&b, "no/such/device.json", 1, &err), STATUS_NOT_FOUND);
     assert_null(b);
     assert_non_null(strstr(err.text, "no/such/device.json"));
 }

@@ -111,6 +111,38 @@ static void count_attention(const counted *x) {
     x->c->cache_bytes += x->step->positions * (double)cost_position_bytes(x->cache);
 }
 
+// ---- between ranks -------------------------------------------------------------------------------------------------------
+
+static double transfer_s(const hardware *h, double calls, double bytes) {
+    return calls * (h->collective_s + h->link_latency_s) + bytes / h->link_bandwidth;
+}
+
+// A sum over a reduced dimension that is split moves every rank's F32 part, and each is added in the order of the one tree of
+// docs/exactness.md: either all parts go to every rank, or each rank owns an n-th of the numbers, is sent the parts of it, adds them,
+// and the sums are gathered. The head's outputs are gathered.
+cost_exchange cost_exchange_of(const op *o, const weight_set *weights, double rows, const hardware *h) {
+    cost_exchange e = {0};
+    bool products = o->code == OP_LINEAR || o->code == OP_EXPERT_LINEAR;
+    if (h->n_ranks <= 1 || !products) return e;
+    weight_split split = weights->w[o->in[1].id].split;
+    double n = h->n_ranks, whole = rows * (double)tensor_row_len(&o->out[0]) * 4;
+    if (split == SPLIT_OUT && o->layer < 0) {
+        e = (cost_exchange){1, (n - 1) * whole, n * whole, transfer_s(h, 1, (n - 1) * whole)};
+    } else if (split == SPLIT_REDUCED) {
+        cost_exchange owned = {2, 2 * whole * (n - 1) / n, 2 * whole, transfer_s(h, 2, 2 * whole * (n - 1) / n)};
+        e = (cost_exchange){1, (n - 1) * whole, n * whole, transfer_s(h, 1, (n - 1) * whole)};
+        if (owned.time_s < e.time_s) e = owned;
+    }
+    return e;
+}
+
+static void count_exchange(const counted *x, const hardware *h) {
+    cost_exchange e = cost_exchange_of(x->o, x->weights, rows_of(x, &x->o->out[0]), h);
+    x->c->collectives = e.calls;
+    x->c->link_bytes = e.bytes;
+    x->c->link_s = e.time_s;
+}
+
 // ---- the table -----------------------------------------------------------------------------------------------------------
 
 // Operations whose line in OPCODE_LIST says FLOPS_BY_FORMULA, or whose bytes are not those of their tensors.
@@ -162,6 +194,7 @@ op_cost cost_of_op(const op *o, const weight_set *weights, const cache_desc *cac
     } else {
         per_number(&x, &o->out[0], opcode_flops(o->code));
     }
+    count_exchange(&x, h);
     count_time(&c, h);
     return c;
 }

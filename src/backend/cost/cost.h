@@ -28,10 +28,19 @@ bool cost_knows(opcode code);
 op_cost cost_of_op(const op *o, const weight_set *weights, const cache_desc *cache, const cost_step *step,
                    const hardware *h);
 
+// What moves between the ranks after record `o` has computed `rows` rows.
+typedef struct cost_exchange {
+    double calls, bytes; // collectives, and what one rank receives
+    double buffer_bytes; // what it keeps them in
+    double time_s;
+} cost_exchange;
+cost_exchange cost_exchange_of(const op *o, const weight_set *weights, double rows, const hardware *h);
+
 // Bytes of keys and values that one position takes in one layer.
 int64_t cost_position_bytes(const cache_desc *cache);
 
-status cost_backend_create(backend **out, const char *device_file, error *err);
+// `device`: a name of named_devices.h or a file. The list that runs is the part of one of n_ranks devices.
+status cost_backend_create(backend **out, const char *device, int n_ranks, error *err);
 const hardware *cost_backend_hardware(const backend *b);
 // The costs of the last run; borrowed until the next one.
 const step_cost *cost_backend_last(const backend *b);

@@ -4,6 +4,7 @@
 
 #include "backend/cost/cost.h"
 #include "backend/cost/hardware.h"
+#include "backend/cost/named_devices.h"
 
 typedef struct cost_backend {
     backend base;
@@ -45,11 +46,17 @@ static int64_t cost_block_bytes(const backend *base, const cache_desc *c) {
     return KV_BLOCK * c->n_layers * cost_position_bytes(c);
 }
 
+// The largest of the buffers that parts from other ranks arrive in.
 static int64_t cost_scratch_bytes(const backend *base, const op_list *g, const step_limits *limits) {
-    (void)base;
-    (void)g;
-    (void)limits;
-    return 0;
+    const cost_backend *b = (const cost_backend *)base;
+    double most = 0;
+    for (int i = 0; i < g->n_ops; i++) {
+        const op *o = &g->ops[i];
+        double rows = o->out[0].rows == ROWS_OUT ? limits->max_out : limits->max_rows;
+        double bytes = cost_exchange_of(o, g->weights, rows, &b->hardware).buffer_bytes;
+        if (bytes > most) most = bytes;
+    }
+    return (int64_t)most;
 }
 
 static status cost_weight_upload(backend *base, const weight_set *weights, int id, error *err) {
@@ -144,12 +151,32 @@ static const backend_vtable cost_vtable = {
     .block_poison = cost_block_poison,
 };
 
-status cost_backend_create(backend **out, const char *device_file, error *err) {
+static status describe(hardware *h, const char *device, int n_ranks, error *err) {
+    const char *text = named_device(device);
+    if (text) {
+        TRY(hardware_parse(h, text, strlen(text), device, err));
+        h->passes = NAMED_DEVICE_PASSES;
+    } else {
+        status s = hardware_read(h, device, err);
+        if (s == STATUS_NOT_FOUND) {
+            return error_set(err, s, "there is no device and no file named %s; the devices are %s", device,
+                             NAMED_DEVICES_TEXT);
+        }
+        if (s) return s;
+    }
+    h->n_ranks = n_ranks;
+    if (n_ranks <= 1 || h->link_bandwidth > 0) return STATUS_OK;
+    return error_set(err, STATUS_BAD_ARGUMENT,
+                     "%s describes no ranks_link, without which %d ranks cannot be planned; docs/plan.md shows one",
+                     device, n_ranks);
+}
+
+status cost_backend_create(backend **out, const char *device, int n_ranks, error *err) {
     *out = NULL;
     cost_backend *b = calloc(1, sizeof *b);
     if (!b) return error_no_memory(err, sizeof *b);
     b->base.vt = &cost_vtable;
-    status s = hardware_read(&b->hardware, device_file, err);
+    status s = describe(&b->hardware, device, n_ranks, err);
     if (s) {
         free(b);
         return s;

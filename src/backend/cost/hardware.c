@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mapfile.h"
+#include "op/passes.h"
 
 enum { MAX_FILE = 1 << 20 };
 
@@ -109,6 +110,7 @@ static status read_device(const reader *r, json_t *root, hardware *h) {
     const number_field link[] = {
         {"bandwidth_bytes_per_s", &h->link_bandwidth, true, RATE_MIN, RATE_MAX},
         {"latency_s", &h->link_latency_s, true, 0, SECONDS_MAX},
+        {"collective_s", &h->collective_s, false, 0, SECONDS_MAX},
         {0},
     };
     if (!json_is_object(root)) {
@@ -117,6 +119,7 @@ static status read_device(const reader *r, json_t *root, hardware *h) {
     TRY(read_name(r, root, h));
     for (const number_field *f = top; f->name; f++) TRY(read_number(r, root, "", f));
     TRY(read_object(r, root, "flops", true, flops));
+    h->collective_s = h->launch_s;
     TRY(read_object(r, root, "ranks_link", false, link));
     for (int i = 0; i < FLOPS_KINDS; i++) {
         if (h->flops[i] == 0) h->flops[i] = h->flops[FLOPS_F32];
@@ -125,7 +128,7 @@ static status read_device(const reader *r, json_t *root, hardware *h) {
 }
 
 status hardware_parse(hardware *h, const char *text, size_t len, const char *path, error *err) {
-    *h = (hardware){0};
+    *h = (hardware){.passes = PASS_ALL, .n_ranks = 1};
     json_error_t at;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
     if (!root) {
