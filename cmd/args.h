@@ -29,7 +29,7 @@ typedef struct options { // strings are borrowed from argv
     const char *model;
     int threads; // 0: the library's default
     const char *cpu_level;
-    const char *device, *dtype;
+    const char *device, *dtype, *exact, *graph;
     int context; // CONTEXT_AUTO: what the request needs; 0: the model's maximum
     int batch, ubatch;
     const char *cache_k, *cache_v;

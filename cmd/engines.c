@@ -18,6 +18,8 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
         .cpu_level = o->cpu_level,
         .device = o->device,
         .type = o->dtype,
+        .exact = o->exact,
+        .graph = o->graph,
         .context = context,
         .step_rows = o->batch ? o->batch : chunk,
         .chunk_rows = o->ubatch,

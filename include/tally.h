@@ -128,7 +128,9 @@ typedef struct tally_engine_options { // all zero: defaults
     const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
     const char *device;               // "cpu", "ascend:0", "emu:910B3,cann=8.5" (docs/ascend.md); NULL: cpu
     const char *type;                 // "f16", "bf16": what an NPU converts weights to at load; NULL: as in the file
-    int context; // positions of the longest sequence; 0: the model's maximum, or less if memory is short
+    const char *exact;                // NPUs: "off" lets a row's bits depend on what is computed with it; NULL: on
+    const char *graph; // NPUs: "on", "off": whether captured steps are replayed; NULL: where that can be done
+    int context;       // positions of the longest sequence; 0: the model's maximum, or less if memory is short
     int64_t
         cache_positions; // positions of all sequences together; 0: `sequences` x `context`, or less if memory is short
     int sequences;       // sequences expected at once; 0: 1

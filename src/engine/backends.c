@@ -44,8 +44,10 @@ void backends_count_step(const op_list *g, const cache_desc *cache, const step_i
 
 bool backends_is_ascend(const char *device) { return ascend_is_device(device); }
 
-status backends_create_ascend(backend **out, const char *device, const char *type, dtype natural, error *err) {
-    return ascend_backend_create(out, &(ascend_options){.device = device, .type = type, .natural = natural}, err);
+status backends_create_ascend(backend **out, const npu_options *o, error *err) {
+    const ascend_options a = {
+        .device = o->device, .type = o->type, .exact = o->exact, .graph = o->graph, .natural = o->natural};
+    return ascend_backend_create(out, &a, err);
 }
 
 static void pass_library(void *ctx, const char *file, const char *why) {

@@ -10,10 +10,14 @@
 status backends_create_cpu(backend **out, pool *threads, cpu_level level, error *err);
 void backends_cpu_keep_rows(backend *b); // cpu_backend_keep_rows
 
-// Another device than the processor: "ascend:0", "emu:910B3" (backend/ascend/ascend.h). `type` is what weights are converted to, or
-// NULL; `natural` what most of them have in the file.
+// Another device than the processor: "ascend:0", "emu:910B3" (backend/ascend/ascend.h says what the texts may be). `natural` is the type
+// that most of the weights have in the file.
+typedef struct npu_options {
+    const char *device, *type, *exact, *graph;
+    dtype natural;
+} npu_options;
 bool backends_is_ascend(const char *device);
-status backends_create_ascend(backend **out, const char *device, const char *type, dtype natural, error *err);
+status backends_create_ascend(backend **out, const npu_options *o, error *err);
 
 typedef struct found_device {
     int id;

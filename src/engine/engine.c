@@ -90,10 +90,8 @@ static status fix_cache_type(const tally_engine_options *o, cache_desc *cache, d
 
 static status create_device(engine_plan *p, const tally_engine_options *o, error *err) {
     if (!o->device || strcmp(o->device, "cpu") == 0) {
-        if (o->type)
-            return error_set(err, STATUS_BAD_ARGUMENT,
-                             "--dtype %s: on the processor weights stay as they are in the file; leave it out",
-                             o->type);
+        const char *option = o->type ? "--dtype" : o->exact ? "--exact" : o->graph ? "--graph" : NULL;
+        if (option) return error_set(err, STATUS_BAD_ARGUMENT, "%s is for NPUs; leave it out on the processor", option);
         TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
         if (o->no_repack) backends_cpu_keep_rows(p->device);
         return STATUS_OK;
@@ -103,7 +101,8 @@ static status create_device(engine_plan *p, const tally_engine_options *o, error
                          "there is no device '%s'; devices are cpu, ascend:N and emu:CHIP ('tally devices' lists them)",
                          o->device);
     }
-    TRY(backends_create_ascend(&p->device, o->device, o->type, natural_type(&p->model), err));
+    const npu_options npu = {o->device, o->type, o->exact, o->graph, natural_type(&p->model)};
+    TRY(backends_create_ascend(&p->device, &npu, err));
     return fix_cache_type(o, &p->model.cache, *p->device->only_cache_type, err);
 }
 

@@ -83,7 +83,7 @@ static bool failed_once(const fixture *f, const char *what, int n, bool may_brea
         assert_int_equal(err.code, s);
     }
     if (s && loaded) { // the engine lives on
-        snprintf(device, sizeof device, "%s=0", what);
+        snprintf(device, sizeof device, "%s=0", strrchr(what, ',') ? strrchr(what, ',') + 1 : what);
         assert_int_equal(f->emu.configure(device), 0);
         tally_error again;
         tally_status second = eval(e, f, logits, &again);
@@ -120,6 +120,7 @@ static void test_device_lost(void **state) {
     (void)state;
     fixture f = fixture_open(false);
     for (int n = 1; n <= 3; n++) failed_once(&f, "lost", n, true);
+    failed_once(&f, "timeout=200,hang", 40, true); // an operator that does not end
     fixture_close(&f);
 }
 
@@ -229,7 +230,9 @@ static void test_refusals(void **state) {
     expect_error(&f, "ascend:x", &o, "the device is a number");
     expect_error(&f, "ascend:0", &o, "libascendcl.so cannot be loaded");
     expect_error(&f, "emu:910B3", &cache, "the cache of this device is of type BF16");
-    expect_error(&f, NULL, &typed, "--dtype f16: on the processor");
+    expect_error(&f, NULL, &typed, "--dtype is for NPUs");
+    cache = o, cache.graph = "on", cache.type = "f16";
+    expect_error(&f, "emu:910A", &cache, "graph=on: the chip has no graph capture");
     fixture_close(&f);
 }
 

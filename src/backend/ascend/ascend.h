@@ -10,6 +10,8 @@
 typedef struct ascend_options {
     const char *device; // "ascend:0", "emu:910B3,cann=8.5" (spec.h)
     const char *type;   // "f16", "bf16": of weights, activations and cache; NULL: natural
+    const char *exact;  // "on", "off"; NULL: as `device` says, else on
+    const char *graph;  // "auto", "on", "off"; likewise
     dtype natural;      // of most of the file's weights
 } ascend_options;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/ascend/internal.h"
+#include "base/clock.h"
 
 static ascend_op_fn *const op_table[OP_COUNT] = {
 #define ASCEND_OP_ROW(name, fn, flops, text) [OP_##name] = ascend_##fn,
@@ -17,8 +18,8 @@ ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile)
     ascend_view v = {
         .data = (char *)b->temps + b->list->temps[t->id].offset, .type = b->temp_type[t->id], .rank = t->n_dims};
     for (int i = 0; i < t->n_dims; i++) v.dim[i] = t->dim[i], v.stride[i] = t->stride[i];
-    v.dim[0] = b->spec.tile;
-    v.offset = t->offset + (int64_t)tile * b->spec.tile * t->stride[0];
+    v.dim[0] = t->rows == ROWS_OUT ? b->rows.out_tile : b->rows.tile;
+    v.offset = t->offset + tile * v.dim[0] * t->stride[0];
     return v;
 }
 
@@ -148,7 +149,7 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     ascend_device *d = &b->device;
     ascend_scratch *s = &b->scratch;
     scratch_need n = measure_scratch(b);
-    int64_t tile = b->spec.tile, rows = ascend_pad(b->limits.max_rows, b->spec.tile);
+    int64_t tile = ascend_most_tile(b), rows = ascend_pad(b->limits.max_rows, b->spec.tile);
     for (int i = 0; i < 3 && n.rope; i++)
         TRY(ascend_device_alloc(d, tile * n.rope * 2, "rotated heads", &s->rope[i], err));
     if (n.router) TRY(ascend_device_alloc(d, tile * n.router * 4, "the router's rows", &s->router, err));
@@ -158,8 +159,8 @@ static status alloc_scratch(ascend_backend *b, error *err) {
     TRY(ascend_device_alloc(d, tile * n.sorted * 2, "rows by expert", &s->experts, err));
     TRY(ascend_device_alloc(d, tile * n.entries * 4, "experts of rows", &s->expert_ids, err));
     TRY(ascend_device_alloc(d, rows * n.entries * 4, "places of rows", &s->expert_row, err));
-    TRY(ascend_device_alloc(d, rows / tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
-    TRY(ascend_device_alloc(d, rows / tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
+    TRY(ascend_device_alloc(d, rows / b->spec.tile * n.experts * 4, "rows of each expert", &s->expert_count, err));
+    TRY(ascend_device_alloc(d, rows / b->spec.tile * n.experts * 8, "rows of each expert", &s->expert_count64, err));
     return ascend_device_alloc(d, tile * n.entries * 4, "experts' factors", &s->expert_p, err);
 }
 
@@ -178,12 +179,14 @@ static status alloc_cache(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
+static size_t logit_bytes(const ascend_backend *b) { return b->temp_type[b->list->logits.id] == ACL_FLOAT ? 4 : 2; }
+
 static status alloc_host(ascend_backend *b, error *err) {
     const ascend_library *lib = &b->device.lib;
     size_t rows = (size_t)ascend_pad(b->limits.max_rows, b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
     size_t logits = (size_t)b->limits.max_out * vocab;
     void *host;
-    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * 2 + 32), "aclrtMallocHost", err));
+    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * logit_bytes(b) + 32), "aclrtMallocHost", err));
     b->host_logits = host;
     TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, (size_t)b->n_norms * rows * 4 + 32), "aclrtMallocHost",
                      err));
@@ -208,6 +211,29 @@ status ascend_run_list(ascend_backend *b, error *err) {
     }
     b->call.o = NULL;
     return STATUS_OK;
+}
+
+// The same, waiting for each operation: what one takes alone, the waiting included. One that was done with another took no time.
+static status run_observed(ascend_backend *b, error *err) {
+    const op_list *g = b->list;
+    for (int i = 0, skip = 0; i < g->n_ops; i++) {
+        uint64_t begin = clock_now_ns(), end = begin;
+        if (skip > 0) {
+            skip--;
+        } else {
+            b->call.o = &g->ops[i];
+            TRY(op_table[g->ops[i].code](b, &g->ops[i], &skip, err));
+            TRY(ascend_device_sync(&b->device, err));
+            end = clock_now_ns();
+        }
+        b->observer->op(b->observer->user, i, begin, end);
+    }
+    b->call.o = NULL;
+    return STATUS_OK;
+}
+
+static void ascend_observe(backend *base, const run_observer *observer) {
+    ((ascend_backend *)base)->observer = observer;
 }
 
 // One row at a position: every operation, or attention alone.
@@ -273,7 +299,7 @@ static void ascend_destroy(backend *base) {
     const ascend_library *lib = &b->device.lib;
     error err;
     ascend_device_enter(&b->device, &err);
-    lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, -1);
+    lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, b->device.timeout_ms);
     ascend_graph_free(b);
     ascend_rows_free(b);
     if (b->host_logits) lib->aclrtFreeHost(b->host_logits);
@@ -303,14 +329,18 @@ static status copy_async(ascend_backend *b, void *dst, const void *src, size_t n
 status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     const ascend_rows *r = &b->rows;
     ascend_rows_fill(b, in);
-    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
+    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * r->tile), vocab = (size_t)b->list->logits.dim[1];
     const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
-    TRY(ascend_graph_run(b, err));
+    uint64_t begin = clock_now_ns();
+    TRY(b->observer ? run_observed(b, err) : ascend_graph_run(b, err));
+    if (b->observer) b->observer->step(b->observer->user, in, begin, clock_now_ns());
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
-    TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * 2, ACL_MEMCPY_DEVICE_TO_HOST, err));
+    TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * logit_bytes(b), ACL_MEMCPY_DEVICE_TO_HOST,
+                   err));
     TRY(ascend_device_sync(&b->device, err));
-    dtype_get(b->type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
+    dtype type = logit_bytes(b) == 4 ? DTYPE_F32 : b->type;
+    dtype_get(type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
     return STATUS_OK;
 }
 
@@ -362,6 +392,7 @@ static const backend_vtable ascend_vtable = {
     .block_copy = ascend_block_copy,
     .position_copy = ascend_position_copy,
     .block_poison = ascend_block_poison,
+    .observe = ascend_observe,
 };
 
 // The type asked for, else that of the file's weights; nothing is converted unasked.
@@ -393,6 +424,8 @@ status ascend_backend_create(backend **out, const ascend_options *o, error *err)
     if (!b) return error_no_memory(err, sizeof *b);
     b->base.vt = &ascend_vtable;
     status s = ascend_spec_parse(o->device, &b->spec, err);
+    if (!s) s = ascend_spec_set(&b->spec, "exact", o->exact, err);
+    if (!s) s = ascend_spec_set(&b->spec, "graph", o->graph, err);
     if (!s) s = ascend_device_open(&b->device, &b->spec, err);
     if (s) {
         free(b);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SYNC_TIMEOUT_MS = 300000 }; // a step that takes longer is taken for a device that hangs
 enum { COPY_CHUNK = 64 << 20 };
 
 const char *ascend_device_text(const ascend_device *d, char text[static 128]) {
@@ -88,7 +87,7 @@ static status start(ascend_device *d, const ascend_spec *spec, error *err) {
 }
 
 status ascend_device_open(ascend_device *d, const ascend_spec *spec, error *err) {
-    *d = (ascend_device){.family = ASCEND_UNKNOWN};
+    *d = (ascend_device){.family = ASCEND_UNKNOWN, .timeout_ms = spec->timeout_ms};
     status s = start(d, spec, err);
     if (s) ascend_device_close(d);
     return s;
@@ -98,7 +97,7 @@ status ascend_device_open(ascend_device *d, const ascend_spec *spec, error *err)
 void ascend_device_close(ascend_device *d) {
     if (d->context) {
         d->lib.aclrtSetCurrentContext(d->context);
-        if (d->stream && d->lib.aclrtSynchronizeStreamWithTimeout(d->stream, SYNC_TIMEOUT_MS) != 0) {
+        if (d->stream && d->lib.aclrtSynchronizeStreamWithTimeout(d->stream, d->timeout_ms) != 0) {
             d->lib.aclrtDestroyStreamForce(d->stream);
             d->stream = NULL;
         }
@@ -162,6 +161,6 @@ status ascend_device_download(const ascend_device *d, void *dst, const void *src
 }
 
 status ascend_device_sync(const ascend_device *d, error *err) {
-    CALL(d, aclrtSynchronizeStreamWithTimeout, d->stream, SYNC_TIMEOUT_MS);
+    CALL(d, aclrtSynchronizeStreamWithTimeout, d->stream, d->timeout_ms);
     return STATUS_OK;
 }

@@ -19,6 +19,7 @@ typedef struct ascend_device {
     ascend_library lib;
     int id;
     bool is_set;
+    int timeout_ms; // a step that takes longer is taken for a device that hangs
     char soc[64];
     ascend_family family;
     aclrtContext context;

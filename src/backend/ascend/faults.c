@@ -32,7 +32,7 @@ static void mark(ascend_backend *b, int row, int by) {
 
 static bool find_faults(ascend_backend *b, const step_inputs *in) {
     const op_list *g = b->list;
-    int64_t rows = (int64_t)b->rows.n_tiles * b->spec.tile, vocab = g->logits.dim[1];
+    int64_t rows = (int64_t)b->rows.n_tiles * b->rows.tile, vocab = g->logits.dim[1];
     bool any = false;
     for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
     for (int i = 0; i < g->n_ops; i++) {

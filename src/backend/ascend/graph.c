@@ -18,6 +18,8 @@ status ascend_graph_prepare(ascend_backend *b, error *err) {
         b->graphs.why_not = "the library has no graph capture";
     } else if (b->device.family == ASCEND_910A) {
         b->graphs.why_not = "the chip has no graph capture";
+    } else if (b->device.family == ASCEND_310P) {
+        b->graphs.why_not = "the cache is written by copies, which cannot be captured";
     } else {
         b->graphs.on = true;
     }
@@ -36,7 +38,7 @@ void ascend_graph_free(ascend_backend *b) {
 static bool make_key(const ascend_backend *b, ascend_graph_key *key) {
     const ascend_rows *r = &b->rows;
     *key = (ascend_graph_key){.n_out_tiles = r->n_out_tiles, .n_attention = r->n_attention};
-    if (r->n_tiles != 1 || r->n_attention > GRAPH_MAX_ATTENTION) return false;
+    if (r->direct || r->n_tiles != 1 || r->n_attention > GRAPH_MAX_ATTENTION) return false;
     for (int i = 0; i < r->n_attention; i++)
         key->attention[i][0] = r->attention[i].block, key->attention[i][1] = r->attention[i].n_path_blocks;
     return true;

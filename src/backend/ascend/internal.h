@@ -27,8 +27,13 @@ typedef struct ascend_attention_tile {
 // A step's rows, laid out for operators of a fixed number of rows. Numbers are places in the step's inputs (int32).
 typedef struct ascend_rows {
     int n_rows, n_tiles, n_out, n_out_tiles;
-    int token, pos, slot; // [n_tiles * tile] each
-    int out_row;          // [n_out_tiles * tile]
+    int tile, out_tile; // rows of a product: fixed, or (exact=off) those of the step
+    // exact=off: all sequences in one call of attention
+    bool direct;
+    int n_seqs, table, table_width; // [n_seqs][table_width] blocks
+    int64_t *q_end, *kv_len;        // [n_seqs] rows up to the end of each sequence's; its keys
+    int token, pos, slot;           // [n_tiles * tile] each
+    int out_row;                    // [n_out_tiles * tile]
     int expert_row; // [n_tiles * tile]: the row of its product tile whose experts a row takes: its own; rows that pad take row 0's
     int query; // [attention tiles][64]: which row of its product tile; 0 where there is none
     int pick;  // [n_tiles * tile]: where a row's result is among those of its product tile's attention tiles
@@ -94,7 +99,8 @@ typedef struct ascend_backend {
     const op_list *list;
     cache_desc cache;
     step_limits limits;
-    int n_blocks;           // with the extra ones
+    int n_blocks; // with the extra ones
+    bool attention_fused;
     int n_seen_blocks;      // that attention is told of: more, so that the number does not depend on the cache's size
     int64_t layer_bytes;    // keys, or values, of one layer
     void *kv;               // [layers][keys, values][n_blocks][64][kv heads * head_dim]
@@ -108,7 +114,7 @@ typedef struct ascend_backend {
     void *inputs; // the step's integers on the device
     ascend_rows rows;
     ascend_scratch scratch;
-    void *host_logits; // pinned, [max_out][n_vocab] in the activations' type
+    void *host_logits; // pinned, [max_out][n_vocab] in the type of the list's result
     float *host_rstd;  // pinned, [norms][rows]
     float *logits;
     int16_t *fault;
@@ -118,7 +124,8 @@ typedef struct ascend_backend {
         banned; // [rows] rows whose numbers are not finite by themselves: their keys and values are kept from the cache
     int *banned_by; // [rows] the operation that found it
     ascend_graphs graphs;
-    error broken; // code STATUS_OK, or the first failure since which the device is not to be trusted
+    const run_observer *observer; // borrowed; NULL: none
+    error broken;                 // code STATUS_OK, or the first failure since which the device is not to be trusted
 } ascend_backend;
 
 static inline aclDataType ascend_type_of(dtype t) {
@@ -126,6 +133,10 @@ static inline aclDataType ascend_type_of(dtype t) {
 }
 static inline aclDataType ascend_act(const ascend_backend *b) { return ascend_type_of(b->type); }
 static inline bool ascend_fuses(const ascend_backend *b, ascend_fused f) { return !(b->spec.off & 1u << f); }
+static inline int ascend_most_tile(const ascend_backend *b) { // of any step
+    int rows = (b->limits.max_rows + b->spec.tile - 1) / b->spec.tile * b->spec.tile;
+    return b->spec.exact ? b->spec.tile : rows;
+}
 static inline int ascend_pad(int n, int to) { return (n + to - 1) / to * to; }
 
 // ---- views -----------------------------------------------------------------------------------------------------------------
@@ -183,6 +194,7 @@ OPCODE_LIST(ASCEND_OP_DECLARE)
 
 status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view *index, const ascend_view *to,
                      error *err);
+status ascend_cast(ascend_call *c, const ascend_view *from, const ascend_view *to, error *err);
 status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *rstd, float eps, error *err);
 bool ascend_attention_fused(const ascend_backend *b, const op *o);
 status ascend_attention_prepare(ascend_backend *b, error *err);

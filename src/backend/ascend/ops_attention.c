@@ -59,6 +59,7 @@ status ascend_attention_prepare(ascend_backend *b, error *err) {
     TRY(ascend_device_alloc(d, tiles * ATTENTION_ROWS * row, "queries by position", &s->queries, err));
     TRY(ascend_device_alloc(d, tiles * ATTENTION_ROWS * row, "attention's results", &s->results, err));
     bool fused = ascend_attention_fused(b, o);
+    b->attention_fused = fused;
     TRY(make_mask(b, fused, err));
     if (fused) return STATUS_OK;
     int64_t keys = ascend_pad(b->limits.max_context, KV_BLOCK),
@@ -92,14 +93,32 @@ static status scatter_both(ascend_backend *b, const op *o, const ascend_view kv[
     return STATUS_OK;
 }
 
-static status scatter_one(ascend_call *c, const ascend_view *rows, const ascend_view *slots, const ascend_view *cache,
-                          error *err) {
+// Row by row, where the chip has no operator for it (310P); the slots are on the host, too.
+static status copy_rows(ascend_backend *b, const ascend_view *rows, int t, const ascend_view *cache, error *err) {
+    size_t n = (size_t)(cache->dim[1] * 2);
+    const int32_t *slot = b->rows.host + b->rows.slot + t * b->rows.tile;
+    for (int i = 0; i < b->rows.tile && !b->call.dry; i++) {
+        const char *from = (const char *)rows->data + (rows->offset + i * rows->stride[0]) * 2;
+        int code = b->device.lib.aclrtMemcpyAsync((char *)cache->data + slot[i] * n, n, from, n,
+                                                  ACL_MEMCPY_DEVICE_TO_DEVICE, b->device.stream);
+        TRY(ascend_check(&b->device, code, "aclrtMemcpyAsync", err));
+    }
+    return STATUS_OK;
+}
+
+static status scatter_one(ascend_backend *b, const op *o, int part, int t, error *err) {
+    ascend_call *c = &b->call;
+    ascend_view rows = ascend_flat(ascend_rows_view(b, &o->in[part], t)),
+                cache = cache_view(b, o->layer, part, b->n_blocks),
+                slots = ascend_input_view(b, b->rows.slot + t * b->rows.tile, b->rows.tile);
     if (ASCEND_HAS(c, aclnnInplaceIndexCopy)) {
-        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, cache), 0, ascend_tensor(c, slots),
-                    ascend_tensor(c, rows));
+        ASCEND_CALL(c, aclnnInplaceIndexCopy, ascend_tensor(c, &cache), 0, ascend_tensor(c, &slots),
+                    ascend_tensor(c, &rows));
+    } else if (ASCEND_HAS(c, aclnnIndexPutImpl)) {
+        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, &cache), ascend_list(c, &slots), ascend_tensor(c, &rows),
+                    false, false);
     } else {
-        ASCEND_CALL(c, aclnnIndexPutImpl, ascend_tensor(c, cache), ascend_list(c, slots), ascend_tensor(c, rows), false,
-                    false);
+        TRY(copy_rows(b, &rows, t, &cache, err));
     }
     return STATUS_OK;
 }
@@ -109,15 +128,12 @@ status ascend_kv_store(ascend_backend *b, const op *o, int *skip, error *err) {
     bool both = ascend_fuses(b, ASCEND_FUSED_SCATTER) && ASCEND_HAS(&b->call, aclnnScatterPaKvCache);
     for (int t = 0; t < ascend_tiles(b, &o->in[0]); t++) {
         const ascend_view kv[2] = {ascend_rows_view(b, &o->in[0], t), ascend_rows_view(b, &o->in[1], t)};
-        ascend_view slots = ascend_input_view(b, b->rows.slot + t * b->spec.tile, b->spec.tile);
+        ascend_view slots = ascend_input_view(b, b->rows.slot + t * b->rows.tile, b->rows.tile);
         if (both) {
             TRY(scatter_both(b, o, kv, &slots, err));
             continue;
         }
-        for (int i = 0; i < 2; i++) {
-            ascend_view rows = ascend_flat(kv[i]), cache = cache_view(b, o->layer, i, b->n_blocks);
-            TRY(scatter_one(&b->call, &rows, &slots, &cache, err));
-        }
+        for (int i = 0; i < 2; i++) TRY(scatter_one(b, o, i, t, err));
     }
     return STATUS_OK;
 }
@@ -139,7 +155,9 @@ static status lay_out_path(ascend_backend *b, const op *o, const ascend_attentio
 
 typedef struct fused_views {
     ascend_view q, key, value, mask, table, out;
-    int64_t q_len, kv_len;
+    int64_t q_end, kv_end; // of the one sequence of an attention tile
+    const int64_t *q_len, *kv_len;
+    int n_seqs;
 } fused_views;
 
 static fused_views fused_views_of(const ascend_backend *b, const op *o, const ascend_attention_tile *a, int at) {
@@ -150,8 +168,9 @@ static fused_views fused_views_of(const ascend_backend *b, const op *o, const as
                      .mask = VIEW(b->scratch.mask, ACL_BOOL, FUSED_MASK, FUSED_MASK),
                      .table = VIEW(b->inputs, ACL_INT32, 1, a->block + 1),
                      .out = VIEW(b->scratch.results, ascend_act(b), ATTENTION_ROWS, heads, d),
-                     .q_len = ATTENTION_ROWS,
-                     .kv_len = (int64_t)(a->block + 1) * KV_BLOCK};
+                     .q_end = ATTENTION_ROWS,
+                     .kv_end = (int64_t)(a->block + 1) * KV_BLOCK,
+                     .n_seqs = 1};
     v.q.offset = v.out.offset = (int64_t)at * ATTENTION_ROWS * heads * d;
     v.table.offset = a->table;
     return v;
@@ -166,7 +185,8 @@ static status fused(ascend_backend *b, const op *o, const fused_views *v, error 
     char layout[] = "TND";
 #define TENSORS \
     ascend_tensor(c, &v->q), ascend_list(c, &v->key), ascend_list(c, &v->value), NULL, ascend_tensor(c, &v->mask), \
-        ascend_ints(c, &v->q_len, 1), ascend_ints(c, &v->kv_len, 1), NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        ascend_ints(c, v->q_len ? v->q_len : &v->q_end, v->n_seqs), \
+        ascend_ints(c, v->kv_len ? v->kv_len : &v->kv_end, v->n_seqs), NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
         ascend_tensor(c, &v->table), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define ATTRIBUTES heads, scale, INT_MAX, INT_MAX, layout, n_kv, RIGHT_DOWN, PRECISE, KV_BLOCK, 0, false, 0, 0
     if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV4)) {
@@ -236,7 +256,7 @@ static status composed(ascend_backend *b, const op *o, const ascend_attention_ti
 
 static status attention_of_tile(ascend_backend *b, const op *o, int t, error *err) {
     const ascend_rows *r = &b->rows;
-    int first = r->first_attention[t], n = r->first_attention[t + 1] - first, tile = b->spec.tile;
+    int first = r->first_attention[t], n = r->first_attention[t + 1] - first, tile = b->rows.tile;
     int64_t width = tensor_row_len(&o->in[0]);
     ascend_view q = ascend_flat(ascend_rows_view(b, &o->in[0], t)), out = ascend_rows_view(b, &o->out[0], t),
                 places = ascend_input_view(b, r->query + first * ATTENTION_ROWS, n * ATTENTION_ROWS),
@@ -257,8 +277,25 @@ static status attention_of_tile(ascend_backend *b, const op *o, int t, error *er
     return ascend_select(&b->call, &results, &pick, &out, err);
 }
 
+// exact=off: the step's sequences, each with as many queries and keys as it has.
+static status attention_of_step(ascend_backend *b, const op *o, error *err) {
+    const ascend_rows *r = &b->rows;
+    int64_t heads = o->in[0].dim[1], d = o->in[0].dim[2];
+    const ascend_attention_tile none = {0};
+    fused_views v = fused_views_of(b, o, &none, 0);
+    v.q = ascend_rows_view(b, &o->in[0], 0);
+    v.out = ascend_rows_view(b, &o->out[0], 0);
+    v.out.rank = 3, v.out.dim[1] = heads, v.out.dim[2] = d;
+    v.out.stride[1] = d, v.out.stride[2] = 1;
+    v.table = VIEW(b->inputs, ACL_INT32, r->n_seqs, r->table_width);
+    v.table.offset = r->table;
+    v.q_len = r->q_end, v.kv_len = r->kv_len, v.n_seqs = r->n_seqs;
+    return fused(b, o, &v, err);
+}
+
 status ascend_attention(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
+    if (b->rows.direct) return attention_of_step(b, o, err);
     for (int t = 0; t < ascend_tiles(b, &o->in[0]); t++) TRY(attention_of_tile(b, o, t, err));
     return STATUS_OK;
 }

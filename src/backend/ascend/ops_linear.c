@@ -14,7 +14,7 @@ static status product_with_bias(ascend_call *c, const ascend_view v[3], const as
     return STATUS_OK;
 }
 
-static status cast(ascend_call *c, const ascend_view *from, const ascend_view *to, error *err) {
+status ascend_cast(ascend_call *c, const ascend_view *from, const ascend_view *to, error *err) {
     ASCEND_CALL(c, aclnnCast, ascend_tensor(c, from), to->type, ascend_tensor(c, to));
     return STATUS_OK;
 }
@@ -27,9 +27,9 @@ static status add_bias(ascend_call *c, const ascend_view *y, const ascend_view *
 static status linear_tile(ascend_backend *b, const op *o, int t, error *err) {
     ascend_view v[3] = {ascend_rows_view(b, &o->in[0], t), ascend_turned(ascend_weight_view(b, &o->in[1])),
                         ascend_rows_view(b, &o->out[0], t)};
-    if (v[1].type != v[0].type) { // a router in F32
+    if (v[1].type != v[0].type) { // a router, or the head, in F32
         ascend_view wide = VIEW(b->scratch.router, v[1].type, v[0].dim[0], v[0].dim[1]);
-        TRY(cast(&b->call, &v[0], &wide, err));
+        TRY(ascend_cast(&b->call, &v[0], &wide, err));
         v[0] = wide;
     }
     if (o->in[2].where == STORAGE_NONE) return product(&b->call, v, err);

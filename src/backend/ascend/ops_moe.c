@@ -6,7 +6,7 @@ static int64_t n_experts(const ascend_backend *b, const op *o) { return ascend_w
 
 static status gate(ascend_backend *b, const op *o, int t, error *err) {
     ascend_call *c = &b->call;
-    int tile = b->spec.tile;
+    int tile = b->rows.tile;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), ids = ascend_rows_view(b, &o->out[0], t),
                 p = ascend_rows_view(b, &o->out[1], t), own = VIEW(b->scratch.expert_ids, ACL_INT32, tile, ids.dim[1]),
                 row = ascend_input_view(b, b->rows.expert_row + t * tile, tile);

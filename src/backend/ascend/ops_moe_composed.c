@@ -32,7 +32,7 @@ status ascend_moe_prepare(ascend_backend *b, error *err) {
     if (!experts || ascend_moe_fused(b)) return STATUS_OK;
     ascend_device *d = &b->device;
     ascend_scratch *s = &b->scratch;
-    int64_t entries = b->spec.tile * used;
+    int64_t entries = ascend_most_tile(b) * used;
     if (width < 2 * experts) width = 2 * experts; // probabilities of all experts, in F32 perhaps
     TRY(upload_numbers(b, experts, err));
     TRY(ascend_device_alloc(d, entries, "chosen experts", &s->expert_chosen, err));
@@ -46,7 +46,7 @@ status ascend_gate_composed(ascend_backend *b, const op *o, int t, error *err) {
     ascend_call *c = &b->call;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), ids = ascend_rows_view(b, &o->out[0], t),
                 p = ascend_rows_view(b, &o->out[1], t);
-    int64_t tile = b->spec.tile, used = o->args.router.n_used, over_slots = 1;
+    int64_t tile = b->rows.tile, used = o->args.router.n_used, over_slots = 1;
     ascend_view all = VIEW(b->scratch.expert_product, x.type, tile, x.dim[1]),
                 value = VIEW(b->scratch.topk_value, x.type, tile, used),
                 index = VIEW(b->scratch.topk_index, ACL_INT64, tile, used),
@@ -67,7 +67,7 @@ static status one_expert(ascend_backend *b, const op *o, int t, int64_t e, error
     ascend_call *c = &b->call;
     ascend_view x = ascend_rows_view(b, &o->in[0], t), ids = ascend_rows_view(b, &o->in[2], t),
                 out = ascend_rows_view(b, &o->out[0], t), w = ascend_turned(ascend_weight_view(b, &o->in[1]));
-    int64_t tile = b->spec.tile, used = ids.dim[1], n = out.dim[2], slots = x.rank == 3 ? used : 1;
+    int64_t tile = b->rows.tile, used = ids.dim[1], n = out.dim[2], slots = x.rank == 3 ? used : 1;
     if (x.rank == 3) x.dim[0] *= used, x.stride[0] = x.stride[1], x.dim[1] = x.dim[2], x.stride[1] = 1, x.rank = 2;
     ascend_view one = {
         .data = w.data, .type = w.type, .rank = 2, .dim = {w.dim[1], w.dim[2]}, .stride = {w.stride[1], w.stride[2]}};

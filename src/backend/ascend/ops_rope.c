@@ -65,9 +65,9 @@ status ascend_rope_prepare(ascend_backend *b, const weight_set *weights, error *
 
 // The step's rows of the table: cosines of all rows, then sines.
 static ascend_view table_view(const ascend_backend *b, const tensor *table, int t, bool sine) {
-    int64_t rows = (int64_t)b->rows.n_tiles * b->spec.tile, dim = b->rope_dim;
-    ascend_view v = VIEW((char *)b->temps + b->list->temps[table->id].offset, ascend_act(b), b->spec.tile, dim);
-    v.offset = ((sine ? rows : 0) + (int64_t)t * b->spec.tile) * dim;
+    int64_t rows = (int64_t)b->rows.n_tiles * b->rows.tile, dim = b->rope_dim;
+    ascend_view v = VIEW((char *)b->temps + b->list->temps[table->id].offset, ascend_act(b), b->rows.tile, dim);
+    v.offset = ((sine ? rows : 0) + (int64_t)t * b->rows.tile) * dim;
     return v;
 }
 
@@ -76,7 +76,7 @@ status ascend_rope_table(ascend_backend *b, const op *o, int *skip, error *err) 
     for (int t = 0; t < b->rows.n_tiles; t++) {
         for (int sine = 0; sine < 2; sine++) {
             ascend_view all = VIEW(sine ? b->sin : b->cos, ascend_act(b), b->limits.max_context, b->rope_dim),
-                        pos = ascend_input_view(b, b->rows.pos + t * b->spec.tile, b->spec.tile),
+                        pos = ascend_input_view(b, b->rows.pos + t * b->rows.tile, b->rows.tile),
                         to = table_view(b, &o->out[0], t, sine);
             TRY(ascend_select(&b->call, &all, &pos, &to, err));
         }
@@ -170,7 +170,8 @@ status ascend_rope(ascend_backend *b, const op *o, int *skip, error *err) {
     const tensor *x = &o->in[0];
     bool pair = takes_pair(b, o), interleaved = o->args.rope.interleaved;
     bool one = ascend_fuses(b, ASCEND_FUSED_ROPE) && ASCEND_HAS(&b->call, aclnnRotaryPositionEmbedding) && dense(x) &&
-               o->args.rope.dim == x->dim[2] && x->dim[2] < 896;
+               o->args.rope.dim == x->dim[2] && x->dim[2] < 896 &&
+               !(interleaved && b->device.family == ASCEND_310P); // which knows halves only
     if (pair) *skip = 1;
     for (int t = 0; t < ascend_tiles(b, x); t++) {
         if (pair) {

@@ -8,13 +8,18 @@ status ascend_select(ascend_call *c, const ascend_view *from, const ascend_view 
     return STATUS_OK;
 }
 
+// A table that is the head as well may be in F32.
 status ascend_embed(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     ascend_view table = ascend_weight_view(b, &o->in[0]);
+    int tile = b->rows.tile;
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        ascend_view ids = ascend_input_view(b, b->rows.token + t * b->spec.tile, b->spec.tile),
-                    out = ascend_rows_view(b, &o->out[0], t);
-        TRY(ascend_select(&b->call, &table, &ids, &out, err));
+        ascend_view ids = ascend_input_view(b, b->rows.token + t * tile, tile),
+                    out = ascend_rows_view(b, &o->out[0], t),
+                    wide = VIEW(b->scratch.router, table.type, tile, table.dim[1]);
+        bool same = table.type == out.type;
+        TRY(ascend_select(&b->call, &table, &ids, same ? &out : &wide, err));
+        if (!same) TRY(ascend_cast(&b->call, &wide, &out, err));
     }
     return STATUS_OK;
 }
@@ -22,9 +27,9 @@ status ascend_embed(ascend_backend *b, const op *o, int *skip, error *err) {
 status ascend_gather_rows(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     ascend_view all = ascend_rows_view(b, &o->in[0], 0);
-    all.dim[0] = (int64_t)b->rows.n_tiles * b->spec.tile;
+    all.dim[0] = (int64_t)b->rows.n_tiles * b->rows.tile;
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        ascend_view rows = ascend_input_view(b, b->rows.out_row + t * b->spec.tile, b->spec.tile),
+        ascend_view rows = ascend_input_view(b, b->rows.out_row + t * b->rows.out_tile, b->rows.out_tile),
                     out = ascend_rows_view(b, &o->out[0], t);
         TRY(ascend_select(&b->call, &all, &rows, &out, err));
     }
@@ -63,8 +68,8 @@ static ascend_view rstd_view(const ascend_backend *b, const op *o, const ascend_
         return x->rank == 3 ? VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], x->dim[1], 1)
                             : VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], 1);
     }
-    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->spec.tile, 1);
-    v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->spec.tile;
+    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->rows.tile, 1);
+    v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->rows.tile;
     return v;
 }
 
@@ -91,7 +96,8 @@ static status add_rms_fused(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_add_rms_norm(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    bool fused = ascend_fuses(b, ASCEND_FUSED_ADD_NORM) && ASCEND_HAS(&b->call, aclnnAddRmsNorm);
+    bool fused = ascend_fuses(b, ASCEND_FUSED_ADD_NORM) && ASCEND_HAS(&b->call, aclnnAddRmsNorm) &&
+                 b->device.family != ASCEND_310P; // where it leaves 1/rms out
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
         if (fused) {
             TRY(add_rms_fused(b, o, t, err));
@@ -136,7 +142,8 @@ status ascend_swiglu(ascend_backend *b, const op *o, int *skip, error *err) {
     const tensor *g = &o->in[0], *u = &o->in[1];
     int64_t n = g->dim[g->n_dims - 1];
     bool merged = g->id == u->id && u->offset == g->offset + n && g->stride[g->n_dims - 2] == 2 * n;
-    bool fused = merged && ascend_fuses(b, ASCEND_FUSED_SWIGLU) && ASCEND_HAS(&b->call, aclnnSwiGlu);
+    bool fits = b->device.family != ASCEND_310P || n % 32 == 0; // halves of whole 64 bytes
+    bool fused = merged && fits && ascend_fuses(b, ASCEND_FUSED_SWIGLU) && ASCEND_HAS(&b->call, aclnnSwiGlu);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
         ascend_view gate = as_rows(ascend_rows_view(b, g, t)), up = as_rows(ascend_rows_view(b, u, t)),
                     out = as_rows(ascend_rows_view(b, &o->out[0], t));

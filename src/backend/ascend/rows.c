@@ -23,7 +23,10 @@ status ascend_rows_alloc(ascend_backend *b, error *err) {
     r->attention = malloc(n * sizeof *r->attention);
     r->first_attention = malloc((n + 1) * sizeof *r->first_attention);
     r->group = malloc(n * sizeof *r->group);
-    if (!r->attention || !r->first_attention || !r->group) return error_no_memory(err, n * sizeof *r->attention);
+    r->q_end = malloc(n * sizeof *r->q_end);
+    r->kv_len = malloc(n * sizeof *r->kv_len);
+    if (!r->attention || !r->first_attention || !r->group || !r->q_end || !r->kv_len)
+        return error_no_memory(err, n * sizeof *r->attention);
     void *host;
     size_t bytes = (size_t)r->cap_ints * sizeof *r->host;
     TRY(ascend_check(&b->device, b->device.lib.aclrtMallocHost(&host, bytes), "aclrtMallocHost", err));
@@ -35,6 +38,8 @@ void ascend_rows_free(ascend_backend *b) {
     free(b->rows.attention);
     free(b->rows.first_attention);
     free(b->rows.group);
+    free(b->rows.q_end);
+    free(b->rows.kv_len);
     if (b->rows.host) b->device.lib.aclrtFreeHost(b->rows.host);
     b->rows = (ascend_rows){0};
 }
@@ -117,20 +122,55 @@ static void group_rows(ascend_backend *b, const step_inputs *in, int first, int 
     }
 }
 
-void ascend_rows_fill(ascend_backend *b, const step_inputs *in) {
+// ---- exact=off ---------------------------------------------------------------------------------------------------------------
+
+// Sequences as they are, where their rows lie in place.
+static bool goes_direct(const ascend_backend *b, const step_inputs *in) {
+    if (b->spec.exact || in->parent || !b->attention_fused) return false;
+    bool any = false;
+    for (int r = 0; r < in->n_rows; r++) any |= b->banned[r];
+    return !any;
+}
+
+static void lay_out_sequences(ascend_rows *r, const step_inputs *in) {
+    r->n_seqs = r->table_width = 0;
+    for (int i = 0; i < in->n_rows; i++) {
+        if (i == 0 || in->seq[i] != in->seq[i - 1]) r->n_seqs++;
+        r->q_end[r->n_seqs - 1] = i + 1;
+        r->kv_len[r->n_seqs - 1] = in->pos[i] + 1;
+        if (in->pos[i] / KV_BLOCK + 1 > r->table_width) r->table_width = in->pos[i] / KV_BLOCK + 1;
+    }
+    r->table = take(r, r->n_seqs * r->table_width);
+    for (int s = 0; s < r->n_seqs; s++) {
+        size_t blocks = (size_t)((r->kv_len[s] + KV_BLOCK - 1) / KV_BLOCK);
+        memcpy(r->host + r->table + s * r->table_width, in->block_table[in->seq[r->q_end[s] - 1]],
+               blocks * sizeof *r->host);
+    }
+}
+
+// ---- all of a step -----------------------------------------------------------------------------------------------------------
+
+static void choose_tiles(ascend_backend *b, const step_inputs *in) {
     ascend_rows *r = &b->rows;
-    int tile = b->spec.tile;
     r->n_ints = r->n_attention = 0;
     r->n_rows = in->n_rows, r->n_out = in->n_out;
-    r->n_tiles = (in->n_rows + tile - 1) / tile;
-    r->n_out_tiles = (in->n_out + tile - 1) / tile;
-    int rows = r->n_tiles * tile;
+    r->direct = goes_direct(b, in);
+    r->tile = r->direct ? in->n_rows : b->spec.tile;
+    r->out_tile = r->direct && in->n_out ? in->n_out : b->spec.tile;
+    r->n_tiles = (in->n_rows + r->tile - 1) / r->tile;
+    r->n_out_tiles = (in->n_out + r->out_tile - 1) / r->out_tile;
+}
+
+void ascend_rows_fill(ascend_backend *b, const step_inputs *in) {
+    ascend_rows *r = &b->rows;
+    choose_tiles(b, in);
+    int tile = r->tile, rows = r->n_tiles * tile;
     r->token = take(r, rows);
     r->pos = take(r, rows);
     r->slot = take(r, rows);
     r->pick = take(r, rows);
     r->expert_row = take(r, rows);
-    r->out_row = take(r, r->n_out_tiles * tile);
+    r->out_row = take(r, r->n_out_tiles * r->out_tile);
     for (int i = 0; i < in->n_rows; i++) {
         r->host[r->token + i] = in->token[i];
         r->host[r->pos + i] = in->pos[i];
@@ -139,6 +179,10 @@ void ascend_rows_fill(ascend_backend *b, const step_inputs *in) {
     }
     for (int i = in->n_rows; i < rows; i++) r->host[r->slot + i] = padding_slot(b, i);
     for (int i = 0; i < in->n_out; i++) r->host[r->out_row + i] = in->out_row[i];
+    if (r->direct) {
+        lay_out_sequences(r, in);
+        return;
+    }
     for (int t = 0; t < r->n_tiles; t++) {
         r->first_attention[t] = r->n_attention;
         group_rows(b, in, t * tile, (t + 1) * tile < in->n_rows ? (t + 1) * tile : in->n_rows);

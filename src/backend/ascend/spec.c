@@ -1,5 +1,6 @@
 #include "backend/ascend/spec.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,8 +68,10 @@ static bool takes(str word, const char *key, str *value) {
 static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
-        return error_set(err, STATUS_BAD_ARGUMENT,
-                         "--device ascend:N knows no setting '%.*s'; off=, tile= and graph= are all", STR_ARG(word));
+        return error_set(
+            err, STATUS_BAD_ARGUMENT,
+            "--device ascend:N knows no setting '%.*s'; exact=, graph=, head=, off=, tile= and timeout= are all",
+            STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes",
                          sizeof s->settings);
@@ -83,6 +86,21 @@ static status parse_word(ascend_spec *s, str word, error *err) {
     if (takes(word, "off", &value)) return parse_off(value, &s->off, err);
     if (takes(word, "tile", &value)) return parse_tile(value, &s->tile, err);
     if (takes(word, "graph", &value)) return parse_graph(value, s, err);
+    if (takes(word, "timeout", &value)) {
+        s->timeout_ms = atoi(value.data); // ends at the comma
+        if (s->timeout_ms > 0) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: timeout=%.*s: milliseconds", STR_ARG(value));
+    }
+    if (takes(word, "head", &value)) {
+        s->wide_head = str_is(value, "f32");
+        if (s->wide_head || str_is(value, "half")) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: head=%.*s is none of f32, half", STR_ARG(value));
+    }
+    if (takes(word, "exact", &value)) {
+        s->exact = str_is(value, "on");
+        if (s->exact || str_is(value, "off")) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: exact=%.*s is none of on, off", STR_ARG(value));
+    }
     if (s->emulated && takes(word, "cann", &value)) {
         if (!str_is(value, "8.1") && !str_is(value, "8.5") && !str_is(value, "9.1"))
             return error_set(err, STATUS_BAD_ARGUMENT, "--device: cann=%.*s is none of 8.1, 8.5, 9.1", STR_ARG(value));
@@ -93,7 +111,7 @@ static status parse_word(ascend_spec *s, str word, error *err) {
 }
 
 status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
-    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE};
+    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE, .exact = true, .wide_head = true, .timeout_ms = 60000};
     str all = str_from(text);
     s->emulated = str_starts(all, STR("emu:"));
     if (!s->emulated && !str_starts(all, STR("ascend:")))
@@ -121,4 +139,11 @@ status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
         }
     }
     return STATUS_OK;
+}
+
+status ascend_spec_set(ascend_spec *s, const char *key, const char *value, error *err) {
+    char word[64];
+    if (!value) return STATUS_OK;
+    snprintf(word, sizeof word, "%s=%s", key, value);
+    return parse_word(s, str_from(word), err);
 }

@@ -29,10 +29,15 @@ typedef struct ascend_spec {
     char cann[8];       // the emulator's library version
     char settings[512]; // what the emulator is configured with, the chip first
     unsigned off;       // bits of ascend_fused
+    bool exact;         // equal shapes for equal rows, at the price that docs/ascend.md names
+    int timeout_ms;     // of a step
+    bool wide_head;     // the head in F32 where the chip can
     int tile;           // rows that every product is padded to
     enum { ASCEND_GRAPH_AUTO, ASCEND_GRAPH_ON, ASCEND_GRAPH_OFF } graph; // replay of captured steps
 } ascend_spec;
 
 status ascend_spec_parse(const char *text, ascend_spec *out, error *err);
+// One more word, KEY=value; nothing for a NULL value.
+status ascend_spec_set(ascend_spec *s, const char *key, const char *value, error *err);
 
 #endif

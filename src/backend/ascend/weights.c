@@ -1,15 +1,16 @@
-// Weights on the device: one type for all, rows of merged projections one behind the other, experts stacked. The router is kept in
-// F32, as the operators of its chip allow.
+// Weights on the device: one type for all but routers and the head; rows of merged projections one behind the other, experts stacked.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/ascend/internal.h"
 
-// 910A and 310P refuse products of F32 (cubeMathType 0), so their router computes in the activations' type.
+// Routers and the head compute in F32: half a logit's rounding decides between experts, and between tokens. 910A and 310P refuse
+// products of F32 (cubeMathType 0); there both are of the activations' type.
 aclDataType ascend_weight_type(const ascend_backend *b, const weight *w) {
     bool wide = b->device.family != ASCEND_910A && b->device.family != ASCEND_310P;
-    return w->role == WEIGHT_ROUTER && wide ? ACL_FLOAT : ascend_act(b);
+    bool head = w->role == WEIGHT_LINEAR && w->layer < 0 && b->spec.wide_head;
+    return wide && (head || w->role == WEIGHT_ROUTER) ? ACL_FLOAT : ascend_act(b);
 }
 
 static int64_t numbers(const weight *w) { return w->n_experts * w->n * w->k; }
