@@ -390,12 +390,12 @@ static void finish_parts(tally_engine *e, int n) {
 }
 
 static status run_step(tally_engine *e, int n, error *err) {
-    uint64_t start = clock_now_ns();
+    uint64_t arrived = clock_now_ns(), start = e->spec.now();
     for (int i = 0; i < n; i++) {
-        if (!e->owners[i]->t_start) e->owners[i]->t_start = start;
+        if (!e->owners[i]->t_start) e->owners[i]->t_start = arrived;
     }
     TRY(engine_run_parts(e, e->parts, n, e->results, err));
-    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    double seconds = (double)(e->spec.now() - start) * 1e-9;
     finish_parts(e, n);
     speculation_learn(e, e->parts, e->owners, n, seconds);
     return verify_step_agree(e, e->owners, n, err);

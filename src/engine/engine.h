@@ -70,6 +70,8 @@ typedef struct spec_parts {
     // NULL, or instead of prompt lookup.
     status (*make_drafter)(void *ctx, drafter **out, error *err);
     void *make_ctx; // borrowed
+    // The clock, in nanoseconds, that tells what steps and drafts take.
+    uint64_t (*now)(void);
 } spec_parts;
 
 struct tally_engine {

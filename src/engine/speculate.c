@@ -110,6 +110,7 @@ status speculation_open(tally_engine *e, const tally_engine_options *o, error *e
     e->draft_engine = o->draft;
     e->spec.walk = verify_walk;
     e->spec.choose = verify_step_choose;
+    e->spec.now = clock_now_ns;
     TRY(decide(&e->speculation, err));
     if (o->draft) TRY(draft_model_check(e->source, o->draft->source, err));
     if (e->speculation.mode == TALLY_SPEC_DRAFT && !o->draft)
@@ -200,11 +201,11 @@ static void learn_seconds(double *known, double seen) { *known += *known > 0 ? (
 // Lets a drafter read what it has to of the history, from model_start on.
 static status read_history(struct tally_generation *g, drafter *d) {
     tally_engine *e = g->engine;
-    uint64_t start = clock_now_ns();
+    uint64_t start = e->spec.now();
     drafter_window before = d->vt->window(d, g->seq.token, g->seq.n_tokens);
     TRY(d->vt->follow(d, g->seq.token, g->seq.n_tokens, g->spec.model_start, NULL));
     drafter_window now = d->vt->window(d, g->seq.token, g->seq.n_tokens);
-    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    double seconds = (double)(e->spec.now() - start) * 1e-9;
     int n = now.known - (now.start == before.start ? before.known : now.start);
     if (n > 0) learn_seconds(&e->reading_seconds, seconds / n);
     g->spec.draft_seconds += seconds;
@@ -218,14 +219,14 @@ static void propose(struct tally_generation *g, drafter_kind which, int n) {
     s->draft.n = s->draft.kind = 0;
     if (!d || n <= 0) return;
     status st = d->vt->follow ? read_history(g, d) : STATUS_OK;
-    uint64_t start = clock_now_ns();
+    uint64_t start = e->spec.now();
     if (!st) st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
     if (st) {
         drop_drafter(s, which);
         s->draft.n = 0;
     }
     draft_clip(&s->draft, n, max_depth(g), e->n_vocab);
-    double seconds = (double)(clock_now_ns() - start) * 1e-9;
+    double seconds = (double)(e->spec.now() - start) * 1e-9;
     s->draft_seconds += seconds;
     if (which != DRAFTER_MODEL || s->draft.n == 0) return;
     learn_seconds(&e->model_seconds, seconds / s->draft.n);
