@@ -16,6 +16,17 @@ typedef struct request {
     bool src_device, dst_device;
 } request;
 
+static request one_row(void *dst, size_t dst_max, const void *src, size_t count, aclrtMemcpyKind kind) {
+    return (request){.dst = dst,
+                     .src = src,
+                     .dpitch = count,
+                     .spitch = count,
+                     .width = count,
+                     .height = 1,
+                     .dst_max = dst_max,
+                     .kind = kind};
+}
+
 static int check_kind(const request *r) {
     bool agree = true;
     switch (r->kind) {
@@ -94,14 +105,7 @@ static int copy_now(request *r) {
 
 aclError aclrtMemcpy(void *dst, size_t dst_max, const void *src, size_t count, aclrtMemcpyKind kind) {
     emu_enter("aclrtMemcpy", "%p, %zu, %p, %zu, %d", dst, dst_max, src, count, (int)kind);
-    request r = {.dst = dst,
-                 .src = src,
-                 .dpitch = count,
-                 .spitch = count,
-                 .width = count,
-                 .height = 1,
-                 .dst_max = dst_max,
-                 .kind = kind};
+    request r = one_row(dst, dst_max, src, count, kind);
     return emu_leave(copy_now(&r));
 }
 
@@ -176,14 +180,7 @@ static int copy_later(request *r, aclrtStream stream) {
 aclError aclrtMemcpyAsync(void *dst, size_t dst_max, const void *src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
     emu_enter("aclrtMemcpyAsync", "%p, %zu, %p, %zu, %d, %p", dst, dst_max, src, count, (int)kind, stream);
-    request r = {.dst = dst,
-                 .src = src,
-                 .dpitch = count,
-                 .spitch = count,
-                 .width = count,
-                 .height = 1,
-                 .dst_max = dst_max,
-                 .kind = kind};
+    request r = one_row(dst, dst_max, src, count, kind);
     return emu_leave(copy_later(&r, stream));
 }
 

@@ -48,20 +48,20 @@ status engine_plan_level(const char *name, cpu_level *level, error *err) {
                      cpu_level_name(cpu_level_best()));
 }
 
-static status in_range(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
+status engine_in_range(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
     if (value >= low && value <= high) return STATUS_OK;
     return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value,
                      (long long)low, (long long)high);
 }
 
 static status check_options(const tally_engine_options *o, const model_config *c, error *err) {
-    TRY(in_range("the number of threads", o->threads, 0, 1024, err));
-    TRY(in_range("the context", o->context, 0, INT_MAX / 2, err));
-    TRY(in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
-    TRY(in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
-    TRY(in_range("the rows of a prompt's chunk", o->chunk_rows, 0, MAX_STEP_ROWS, err));
-    TRY(in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
-    TRY(in_range("the number of sequences", o->sequences, 0, MAX_STEP_ROWS, err));
+    TRY(engine_in_range("the number of threads", o->threads, 0, 1024, err));
+    TRY(engine_in_range("the context", o->context, 0, INT_MAX / 2, err));
+    TRY(engine_in_range("the cache's positions", o->cache_positions, 0, (int64_t)(INT_MAX / 2) * KV_BLOCK, err));
+    TRY(engine_in_range("the rows of a step", o->step_rows, 0, MAX_STEP_ROWS, err));
+    TRY(engine_in_range("the rows of a prompt's chunk", o->chunk_rows, 0, MAX_STEP_ROWS, err));
+    TRY(engine_in_range("the rows of a step with logits", o->logit_rows, 0, MAX_STEP_ROWS, err));
+    TRY(engine_in_range("the number of sequences", o->sequences, 0, MAX_STEP_ROWS, err));
     if (o->context > c->context_length) {
         return error_set(err, STATUS_BAD_ARGUMENT,
                          "a context of %d positions exceeds what this model was made for (%d); lower -c", o->context,
@@ -88,8 +88,10 @@ static status fix_cache_type(const tally_engine_options *o, cache_desc *cache, d
     return STATUS_OK;
 }
 
+static bool on_processor(const tally_engine_options *o) { return !o->device || strcmp(o->device, "cpu") == 0; }
+
 static status create_device(engine_plan *p, const tally_engine_options *o, error *err) {
-    if (!o->device || strcmp(o->device, "cpu") == 0) {
+    if (on_processor(o)) {
         const char *option = o->type ? "--dtype" : o->exact ? "--exact" : o->graph ? "--graph" : NULL;
         if (option) return error_set(err, STATUS_BAD_ARGUMENT, "%s is for NPUs; leave it out on the processor", option);
         TRY(backends_create_cpu(&p->device, p->threads, p->level, err));
@@ -112,8 +114,8 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     TRY(check_options(o, &source->config, err));
     TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
-    bool npu = o->device && strcmp(o->device, "cpu") != 0;
-    unsigned passes = npu ? PASS_FUSE_ADD_NORM | PASS_MERGE_GATED : PASS_ALL; // its attention wants q, k and v dense
+    // The attention of NPUs wants q, k and v dense.
+    unsigned passes = on_processor(o) ? PASS_ALL : PASS_FUSE_ADD_NORM | PASS_MERGE_GATED;
     TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : passes, err));
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));

@@ -112,6 +112,9 @@ struct tally_engine {
 
 void engine_trace_free(tally_engine *e); // trace.c
 
+// STATUS_BAD_ARGUMENT names option, value and range, low and high included.
+status engine_in_range(const char *option, int64_t value, int64_t low, int64_t high, error *err);
+
 // ---- sequences and steps (step.c) ----------------------------------------------------------------------------------------
 
 status sequence_init(sequence *s, tally_engine *e, error *err);

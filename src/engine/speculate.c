@@ -14,25 +14,19 @@ enum { DEFAULT_LOOKUP_MIN = 2, DEFAULT_LOOKUP_MAX = 5 };
 
 // ---- options -------------------------------------------------------------------------------------------------------------
 
-static status between(const char *option, int64_t value, int64_t low, int64_t high, error *err) {
-    if (value >= low && value <= high) return STATUS_OK;
-    return error_set(err, STATUS_BAD_ARGUMENT, "%s is %lld, it must be between %lld and %lld", option, (long long)value,
-                     (long long)low, (long long)high);
-}
-
 static status decide(tally_speculation *s, error *err) {
-    TRY(between("the mode of speculation", s->mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
+    TRY(engine_in_range("the mode of speculation", s->mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
     if (s->mode == TALLY_SPEC_DEFAULT) s->mode = TALLY_SPEC_AUTO;
-    TRY(between("--draft-max", s->draft_max, 0, DRAFT_MAX, err));
+    TRY(engine_in_range("--draft-max", s->draft_max, 0, DRAFT_MAX, err));
     if (s->draft_max == 0) s->draft_max = DRAFT_MAX;
-    TRY(between("--draft-min", s->draft_min, 0, s->draft_max, err));
+    TRY(engine_in_range("--draft-min", s->draft_min, 0, s->draft_max, err));
     if (s->draft_min == 0) s->draft_min = 1;
-    TRY(between("--lookup-max", s->lookup_max, 0, LOOKUP_MAX_GRAM, err));
+    TRY(engine_in_range("--lookup-max", s->lookup_max, 0, LOOKUP_MAX_GRAM, err));
     if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
-    TRY(between("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
+    TRY(engine_in_range("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
     if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
-    TRY(between("--lookup-corpus", s->corpus, 0, 1 << 28, err));
-    return between("--shadow", s->shadow, 0, INT32_MAX, err);
+    TRY(engine_in_range("--lookup-corpus", s->corpus, 0, 1 << 28, err));
+    return engine_in_range("--shadow", s->shadow, 0, INT32_MAX, err);
 }
 
 // ---- what a step of m rows may cost before any has run --------------------------------------------------------------------
@@ -161,7 +155,7 @@ static status make_drafters(struct tally_generation *g, error *err) {
 }
 
 status speculation_init(struct tally_generation *g, tally_spec_mode mode, error *err) {
-    TRY(between("the mode of speculation", mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
+    TRY(engine_in_range("the mode of speculation", mode, TALLY_SPEC_DEFAULT, TALLY_SPEC_TREE, err));
     speculation *s = &g->spec;
     s->mode = mode == TALLY_SPEC_DEFAULT ? g->engine->speculation.mode : mode;
     draft_policy_init(&s->policy);
