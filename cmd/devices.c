@@ -13,12 +13,9 @@ static const char *text(const json_t *o, const char *key) {
 static void print_devices(const json_t *root) {
     size_t i;
     json_t *row;
-    const char *best = "?";
-    json_array_foreach(json_object_get(json_object_get(root, "cpu"), "levels"), i, row) {
-        if (json_is_true(json_object_get(row, "available"))) best = text(row, "name");
-    }
-    printf("cpu          %lld cores, best kernel level %s ('tally help cpu' lists all)\n",
-           (long long)json_integer_value(json_object_get(json_object_get(root, "cpu"), "cores")), best);
+    const json_t *cpu = json_object_get(root, "cpu");
+    printf("cpu          %lld cores, kernel level %s ('tally help cpu' lists all)\n",
+           (long long)json_integer_value(json_object_get(cpu, "cores")), text(cpu, "level"));
     const json_t *npu = json_object_get(root, "ascend");
     json_array_foreach(json_object_get(npu, "devices"), i, row) {
         printf("ascend:%-5lld %s (%s), %.1f GiB, %.1f free, runtime %s\n",

@@ -343,7 +343,7 @@ TALLY_API tally_status tally_engine_trace_start(tally_engine *engine, tally_erro
 // What was measured since the start, borrowed until the next start or the engine's end. All zero if there was no start.
 TALLY_API void tally_engine_trace_stop(tally_engine *engine, tally_trace *out);
 
-// The devices of this machine as one JSON object, owned by the caller: kernel levels of the processor; libraries of NPUs that were
+// The devices of this machine as one JSON object, owned by the caller: kernel levels of the processor and the one taken by default; libraries of NPUs that were
 // looked for, and the NPUs found or why there are none.
 TALLY_API tally_status tally_devices(char **json, tally_error *err);
 

@@ -11,7 +11,8 @@ static json_t *cpu_json(void) {
         json_array_append_new(levels, json_pack("{s:s, s:b}", "name", cpu_level_name((cpu_level)i), "available",
                                                 (int)cpu_level_available((cpu_level)i)));
     }
-    return json_pack("{s:i, s:o}", "cores", cpu_physical_cores(), "levels", levels);
+    return json_pack("{s:i, s:s, s:o}", "cores", cpu_physical_cores(), "level", cpu_level_name(cpu_level_best()),
+                     "levels", levels);
 }
 
 static void add_library(void *ctx, const char *file, const char *why) {
