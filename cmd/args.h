@@ -66,7 +66,7 @@ typedef struct options { // strings are borrowed from argv
     int repetitions;
     bool machine, trace;
     bool spec_suite, spec_stops;
-    const char *spec_prompts, *verify_rows, *measured;
+    const char *spec_prompts, *spec_plain, *verify_rows, *measured;
 
     bool batch_json, no_special, skip_special, text;
 

@@ -116,6 +116,8 @@ const option_row option_table[] = {
          "the set of --spec-suite; default bench/prompts/spec.txt, which says how a set is written"),
     FLAG("Bench", "--spec-stops", spec_stops, CMD_BENCH,
          "--spec-suite ends answers at stop ids and at the set's stop texts instead of always after -n tokens"),
+    TEXT("Bench", "--spec-plain", "FILE", spec_plain, CMD_BENCH,
+         "--spec-suite takes plain answers from FILE, and adds those that it lacks"),
     TEXT("Bench", "--verify-rows", "LIST", verify_rows, CMD_BENCH,
          "times steps of so many rows of one sequence (1..17): what verifying drafts costs, and when it pays"),
 

@@ -379,8 +379,8 @@ static int check_kind(const options *o) {
     if (o->spec_suite && o->verify_rows) return usage_error("--spec-suite and --verify-rows are two runs; give one");
     if (o->spec_suite && (o->bench_prompt || o->bench_depth))
         return usage_error("--spec-suite brings its own prompts; leave out -p and -d");
-    if (!o->spec_suite && (o->spec_prompts || o->spec_stops))
-        return usage_error("--spec-prompts and --spec-stops belong to --spec-suite; add it");
+    if (!o->spec_suite && (o->spec_prompts || o->spec_stops || o->spec_plain))
+        return usage_error("--spec-prompts, --spec-stops and --spec-plain belong to --spec-suite; add it");
     if (o->verify_rows && (o->bench_prompt || o->bench_gen || o->bench_parallel))
         return usage_error("--verify-rows times steps of one sequence; leave out -p, -n and --parallel");
     if (!o->spec_suite && o->repetitions == 0) return usage_error("-r 0 times nothing; it belongs to --spec-suite");

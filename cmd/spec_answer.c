@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 bool spec_answer_take(spec_answer *a, const tally_generation *g) {
     *a = (spec_answer){.reason = tally_generation_finish_reason(g)};
     const int32_t *ids = tally_generation_ids(g, &a->n);
@@ -27,6 +29,16 @@ void spec_answer_deinit(spec_answer *a) {
     free(a->logprobs);
     free(a->logits);
     *a = (spec_answer){0};
+}
+
+uint64_t spec_answer_logprobs_digest(const spec_answer *a) {
+    if (a->has_digests) return a->logprobs_digest;
+    return a->logprobs ? hash_bytes(a->logprobs, (size_t)a->n * (size_t)a->n_logprobs * sizeof *a->logprobs) : 0;
+}
+
+uint64_t spec_answer_logits_digest(const spec_answer *a) {
+    if (a->has_digests) return a->logits_digest;
+    return a->logits ? hash_bytes(a->logits, (size_t)a->n_vocab * sizeof *a->logits) : 0;
 }
 
 static int32_t id_at(const spec_answer *a, int i) { return i < a->n ? a->ids[i] : -1; }
@@ -76,6 +88,16 @@ spec_difference spec_answer_compare(const spec_answer *plain, const spec_answer 
                    ? first_different(plain->logits, drafted->logits, plain->n_vocab, sizeof *plain->logits)
                    : 0;
         if (d.at >= 0) d.what = "last logits";
+    }
+    if (!d.what && plain->has_digests && drafted->logprobs &&
+        plain->logprobs_digest != spec_answer_logprobs_digest(drafted)) {
+        d.what = "log-probability";
+        d.at = 0;
+    }
+    if (!d.what && plain->has_digests && drafted->logits &&
+        plain->logits_digest != spec_answer_logits_digest(drafted)) {
+        d.what = "last logits";
+        d.at = 0;
     }
     if (!d.what) d.at = -1;
     return d;

@@ -15,6 +15,7 @@
 #include "cmd/common.h"
 #include "cmd/engines.h"
 #include "cmd/request.h"
+#include "cmd/spec_plain.h"
 #include "cmd/speculation.h"
 
 enum { DEFAULT_GEN = 256, BEST = 4, SPARE_POSITIONS = 192 }; // BEST: log-probabilities compared beside the chosen one's
@@ -41,6 +42,7 @@ typedef struct suite_state {
     tally_session **sessions;       // [max_parallel]
     tally_generation **generations; // [max_parallel]
     spec_answer (*answers)[N_ARMS]; // [max_parallel]: untimed
+    spec_plain kept;
     suite_cell cell;
     json_t *json;
     int n_different, n_compared;
@@ -144,29 +146,63 @@ static void note_counts(suite_row *row, const tally_generation *g, bool timed) {
     speculation_add(&row->counts, &counts);
 }
 
+static spec_plain_key key_of(const suite_state *s, int prompt) {
+    const token_list *t = &s->tokens[prompt];
+    return (spec_plain_key){&s->prompts.items[prompt], hash_bytes(t->ids, t->n * sizeof *t->ids),
+                            s->cell.rows[prompt].seed};
+}
+
+// Plain answers first .. first + n - 1 from the file, if it has all of them: *found.
+static int find_answers(suite_state *s, int first, int n, bool *found) {
+    *found = s->kept.path != NULL;
+    for (int j = 0; j < n && *found; j++) {
+        spec_plain_key key = key_of(s, first + j);
+        int how = spec_plain_find(&s->kept, &key, &s->answers[j][ARM_PLAIN]);
+        if (how < 0) return fail("memory ran out for an answer");
+        *found = how > 0;
+    }
+    for (int j = 0; j < n && !*found; j++) spec_answer_deinit(&s->answers[j][ARM_PLAIN]);
+    return 0;
+}
+
+// Answers that ended, from their generations.
+static int take_answers(suite_state *s, int first, int n, int arm) {
+    for (int j = 0; j < n; j++) {
+        spec_answer *a = &s->answers[j][arm];
+        if (!spec_answer_take(a, s->generations[j])) return fail("memory ran out for an answer");
+        int rc = take_logits(s, j, a);
+        if (rc) return rc;
+        spec_plain_key key = key_of(s, first + j);
+        if (arm == ARM_PLAIN && !spec_plain_add(&s->kept, &key, a)) return fail("memory ran out for an answer");
+        if (arm == ARM_DRAFTED) note_counts(&s->cell.rows[first + j], s->generations[j], false);
+    }
+    return 0;
+}
+
 static int compare_answers(suite_state *s, int first, int n) {
-    int rc = 0;
-    for (int arm = 0; arm < N_ARMS && !rc; arm++) {
-        progress(s, first, -1, arm);
-        rc = run_answers(s, first, n, arm, false);
-        for (int j = 0; j < n && !rc; j++) {
-            spec_answer *a = &s->answers[j][arm];
+    for (int arm = 0; arm < N_ARMS; arm++) {
+        bool found = false;
+        int rc = arm == ARM_PLAIN ? find_answers(s, first, n, &found) : 0;
+        if (!rc && !found) {
+            progress(s, first, -1, arm);
+            rc = run_answers(s, first, n, arm, false);
+            if (!rc) rc = take_answers(s, first, n, arm);
+            close_answers(s);
+        }
+        if (rc) return rc;
+        for (int j = 0; j < n; j++) {
+            const spec_answer *a = &s->answers[j][arm];
             suite_row *row = &s->cell.rows[first + j];
-            if (!spec_answer_take(a, s->generations[j])) rc = fail("memory ran out for an answer");
-            if (!rc) rc = take_logits(s, j, a);
-            if (rc) break;
             repetition_label(a->ids, a->n, row->label[arm]);
             if (arm == ARM_DRAFTED) {
-                note_counts(row, s->generations[j], false);
                 note_difference(s, row, &s->answers[j][ARM_PLAIN], a, "untimed");
             } else {
                 row->n_tokens = a->n;
                 row->ids_hash = hash_bytes(a->ids, (size_t)a->n * sizeof *a->ids);
             }
         }
-        close_answers(s);
     }
-    return rc;
+    return 0;
 }
 
 static int time_answers(suite_state *s, int first, int n, int pair, int arm) {
@@ -237,6 +273,7 @@ static int run_cell(suite_state *s, int threads, int parallel) {
         rc = run_group(s, i, s->prompts.n - i < parallel ? s->prompts.n - i : parallel);
     }
     if (s->terminal && !rc) fputs("\r\033[K", stderr);
+    if (!rc) rc = spec_plain_write(&s->kept);
     for (int i = 0; i < s->cell.n && !rc; i++) {
         s->n_compared++;
         s->n_different += s->cell.rows[i].difference.what != NULL;
@@ -308,6 +345,7 @@ static int start(suite_state *s) {
     tally_error err;
     if (tally_model_open(&s->model, o->model, &err) != TALLY_OK) return fail_with(&err);
     rc = read_set(s);
+    if (!rc) rc = spec_plain_open(&s->kept, o->spec_plain, o, s->gens.v[0]);
     if (rc) return rc;
     s->sessions = calloc((size_t)s->max_parallel, sizeof *s->sessions);
     s->generations = calloc((size_t)s->max_parallel, sizeof *s->generations);
@@ -327,6 +365,7 @@ static void end(suite_state *s) {
     free(s->generations);
     free(s->answers);
     json_decref(s->json);
+    spec_plain_close(&s->kept);
     spec_prompts_deinit(&s->prompts);
     tally_model_close(s->model);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Shows on real models that speculation changes nothing: every prompt of bench/prompts/spec.txt, with and without drafts, in every mode,
 # greedy and sampled, 1 and 4 at once, with 1 and 2 threads, once to stops; and how fast the default mode is. Takes hours: every cell
-# leaves a file in FOLDER, and a cell whose file is there is not run again, so that the script can be stopped and started.
+# leaves a file in FOLDER, and a cell whose file is there is not run again, so that the script can be stopped and started. The plain
+# answers of a model and a sampling are computed once, by the first cell that needs them, one at a time, and kept there too.
 #
 #   spec-suite.sh [options] MODEL[:DRAFT]...       models alone: lookup and tree; with a draft model: draft, tree and lookup
 #
@@ -39,7 +40,7 @@ n_prompts=$(grep -c '^=== ' "$prompts")
 
 # ---- the cells: file, weight (answers of every prompt), model, draft, arguments ----------------------------------------------
 cells=()
-add_cell() { # name, passes, model, draft or -, arguments...
+add_cell() { # name, passes (but for the plain answers that are kept), model, draft or -, arguments...
   local file
   [[ $1 =~ $pattern ]] || return 0
   file="$folder/$1-n$tokens.json"
@@ -56,18 +57,22 @@ for pair in "$@"; do
   [ "$draft" = - ] || with="+$(basename "$draft" .gguf)"
   modes="lookup tree"
   [ "$draft" = - ] || modes="draft tree lookup"
+  for parallel in 1 4; do
+    for threads in 2 1; do
+      for mode in $modes; do
+        uses=$draft
+        [ "$mode" = lookup ] && uses=-
+        common="-r 0 --spec $mode --parallel $parallel -t $threads --spec-plain $folder/$name-plain"
+        # shellcheck disable=SC2086
+        add_cell "$name$with-$mode-greedy-p$parallel-t$threads" 1 "$model" "$uses" $common-greedy-n$tokens.json
+        # shellcheck disable=SC2086
+        add_cell "$name$with-$mode-sampled-p$parallel-t$threads" 1 "$model" "$uses" $common-sampled-n$tokens.json --temp 0.8 --top-p 0.95 --seed 1
+      done
+    done
+  done
   for mode in $modes; do
     uses=$draft
     [ "$mode" = lookup ] && uses=-
-    for parallel in 1 4; do
-      for threads in 1 2; do
-        common="-r 0 --spec $mode --parallel $parallel -t $threads"
-        # shellcheck disable=SC2086
-        add_cell "$name$with-$mode-greedy-p$parallel-t$threads" 2 "$model" "$uses" $common
-        # shellcheck disable=SC2086
-        add_cell "$name$with-$mode-sampled-p$parallel-t$threads" 2 "$model" "$uses" $common --temp 0.8 --top-p 0.95 --seed 1
-      done
-    done
     add_cell "$name$with-$mode-stops-p4-t2" 2 "$model" "$uses" -r 0 --spec "$mode" --parallel 4 -t 2 --spec-stops --shadow 8
   done
   if [ "$pairs" -gt 0 ]; then

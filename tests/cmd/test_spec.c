@@ -386,6 +386,72 @@ static void test_suite_json(void **state) {
     json_decref(rows);
 }
 
+// Plain answers are computed once, kept, and compared with in other cells; a file of something else is refused.
+static void test_suite_plain_file(void **state) {
+    const fixture *f = *state;
+    char path[400];
+    snprintf(path, sizeof path, "%s/plain.json", f->folder.path);
+    cli_result r;
+    for (int i = 0; i < 3; i++) {
+        CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "--lookup-min",
+            "1", "-n", "24", "-r", i < 2 ? "0" : "1", "-t", "1", "--parallel", i == 1 ? "1,3" : "1", "-o", "json",
+            "--spec-plain", path);
+        cli_assert_done(&r);
+        json_t *rows = parse(r.out), *row;
+        size_t k;
+        json_array_foreach(rows, k, row) {
+            assert_true(json_is_true(json_object_get(row, "equals_plain")));
+            assert_int_equal(integer(row, "n_tokens"), 24);
+        }
+        json_decref(rows);
+    }
+    json_t *kept = json_load_file(path, 0, NULL), *answer;
+    const char *name, *setting = string(kept, "setting");
+    cli_assert_contains(setting, "24 tokens");
+    assert_int_equal(json_object_size(json_object_get(kept, "answers")), 4);
+
+    // Every part of a kept answer is compared.
+    static const char *const fields[] = {"logprobs", "logits", "ids"};
+    static const char *const told[] = {"log-probability 0", "last logits 0", "id 5"};
+    for (int i = 0; i < 3; i++) {
+        json_t *other = json_deep_copy(kept);
+        json_object_foreach(json_object_get(other, "answers"), name, answer) {
+            json_t *ids = json_object_get(answer, "ids");
+            if (i == 2) json_array_set_new(ids, 5, json_integer(json_integer_value(json_array_get(ids, 5)) ^ 1));
+            if (i < 2) json_object_set_new(answer, fields[i], json_string("0123456789abcdef"));
+        }
+        assert_int_equal(json_dump_file(other, path, 0), 0);
+        json_decref(other);
+        CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "-n", "24", "-r",
+            "0", "-t", "1", "--spec-plain", path);
+        assert_int_equal(r.exit_code, 1);
+        cli_assert_contains(r.err, told[i]);
+        cli_assert_contains(r.err, "4 of 4 answers differ");
+    }
+    // An answer that cannot be used is computed again.
+    json_object_foreach(json_object_get(kept, "answers"), name, answer) {
+        json_object_set_new(answer, "logits", json_string("no number"));
+    }
+    assert_int_equal(json_dump_file(kept, path, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "-n", "24", "-r",
+            "0", "-t", "1", "--spec-plain", path);
+        cli_assert_done(&r);
+    }
+    json_decref(kept);
+
+    CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "-n", "25", "-r", "0",
+        "-t", "1", "--spec-plain", path);
+    refused(&r, 1, "name another file with --spec-plain");
+    cli_assert_contains(r.err, "25 tokens");
+    CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "24", "-r", "0", "--spec-plain",
+        f->set);
+    refused(&r, 1, "holds no plain answers of --spec-suite");
+    CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "24", "-r", "0", "-t", "1",
+        "--spec-plain", "/no/such/folder/plain.json");
+    refused(&r, 1, "/no/such/folder/plain.json cannot be written");
+}
+
 static void test_suite_sampled_untimed(void **state) {
     const fixture *f = *state;
     cli_result r;
@@ -626,6 +692,7 @@ int main(void) {
         cmocka_unit_test(test_default_set),
         cmocka_unit_test(test_read_set),
         cmocka_unit_test(test_suite_json),
+        cmocka_unit_test(test_suite_plain_file),
         cmocka_unit_test(test_suite_sampled_untimed),
         cmocka_unit_test(test_suite_table),
         cmocka_unit_test(test_suite_stops),
