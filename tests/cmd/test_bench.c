@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "cmd/repetition.h"
 #include "tests/support/cli.h"
+#include "tests/support/json_fields.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tiny_model.h"
@@ -48,22 +49,11 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static json_int_t integer(const json_t *row, const char *name) {
-    const json_t *v = json_object_get(row, name);
-    if (!json_is_integer(v)) fail_msg("%s is no integer", name);
-    return json_integer_value(v);
-}
-
-static double number(const json_t *row, const char *name) {
-    const json_t *v = json_object_get(row, name);
-    if (!json_is_real(v)) fail_msg("%s is no number", name);
-    return json_real_value(v);
-}
-
 static void check_row(const json_t *row, int n_samples) {
-    double avg = number(row, "avg_ts"), sum = 0;
-    assert_true(avg > 0 && number(row, "stddev_ts") >= 0);
-    assert_true(number(row, "read_bytes_per_s") > (SANITIZED ? 0 : 1e8) && number(row, "bandwidth_share") > 0);
+    double avg = json_real_field(row, "avg_ts"), sum = 0;
+    assert_true(avg > 0 && json_real_field(row, "stddev_ts") >= 0);
+    assert_true(json_real_field(row, "read_bytes_per_s") > (SANITIZED ? 0 : 1e8) &&
+                json_real_field(row, "bandwidth_share") > 0);
     const json_t *samples = json_object_get(row, "samples_ts");
     assert_int_equal(json_array_size(samples), n_samples);
     assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), n_samples);
@@ -72,7 +62,7 @@ static void check_row(const json_t *row, int n_samples) {
     assert_string_equal(json_string_value(json_object_get(row, "ids")), "OK");
     assert_true(json_is_string(json_object_get(row, "build_commit")) &&
                 json_is_string(json_object_get(row, "cpu_info")));
-    assert_int_equal(json_is_string(json_object_get(row, "repetition")), integer(row, "n_gen") > 0);
+    assert_int_equal(json_is_string(json_object_get(row, "repetition")), json_int_field(row, "n_gen") > 0);
 }
 
 static void check_json(const fixture *f, const char *model, const char *threads) {
@@ -89,13 +79,13 @@ static void check_json(const fixture *f, const char *model, const char *threads)
     json_array_foreach(rows, i, row) {
         check_row(row, 2);
         static const int prompts[] = {20, 70, 0};
-        assert_int_equal(integer(row, "n_prompt"), prompts[i % 3]);
-        assert_int_equal(integer(row, "n_gen"), i % 3 == 2 ? 30 : 0);
-        assert_int_equal(integer(row, "n_parallel"), i / 3 % 2 ? 3 : 1);
-        assert_int_equal(integer(row, "n_depth"), i / 6 % 2 ? 65 : 0);
-        assert_int_equal(integer(row, "n_threads"), i / 12 ? 2 : 1);
-        assert_int_equal(integer(row, "n_batch"), 33);
-        assert_int_equal(integer(row, "n_ubatch"), 20);
+        assert_int_equal(json_int_field(row, "n_prompt"), prompts[i % 3]);
+        assert_int_equal(json_int_field(row, "n_gen"), i % 3 == 2 ? 30 : 0);
+        assert_int_equal(json_int_field(row, "n_parallel"), i / 3 % 2 ? 3 : 1);
+        assert_int_equal(json_int_field(row, "n_depth"), i / 6 % 2 ? 65 : 0);
+        assert_int_equal(json_int_field(row, "n_threads"), i / 12 ? 2 : 1);
+        assert_int_equal(json_int_field(row, "n_batch"), 33);
+        assert_int_equal(json_int_field(row, "n_ubatch"), 20);
     }
     json_decref(rows);
 }
@@ -135,25 +125,25 @@ static const json_t *traced_row(json_t *rows, size_t i, const char *op) {
 
 static void check_trace(const json_t *row, int steps, int rows) {
     const json_t *trace = json_object_get(row, "trace"), *roofline = json_object_get(row, "roofline"), *o;
-    assert_int_equal(integer(trace, "steps"), steps);
-    assert_int_equal(integer(trace, "rows"), rows);
-    double all = number(json_object_get(trace, "all"), "seconds"), sum = 0, bytes = 0;
+    assert_int_equal(json_int_field(trace, "steps"), steps);
+    assert_int_equal(json_int_field(trace, "rows"), rows);
+    double all = json_real_field(json_object_get(trace, "all"), "seconds"), sum = 0, bytes = 0;
     size_t i;
     json_array_foreach(json_object_get(trace, "ops"), i, o) {
-        sum += number(o, "seconds");
-        bytes += number(o, "weight_bytes") + number(o, "cache_bytes");
-        assert_int_equal(integer(o, "calls") % steps, 0);
+        sum += json_real_field(o, "seconds");
+        bytes += json_real_field(o, "weight_bytes") + json_real_field(o, "cache_bytes");
+        assert_int_equal(json_int_field(o, "calls") % steps, 0);
     }
-    assert_true(sum > all * 0.999 && sum < all * 1.001 && all < number(trace, "seconds"));
+    assert_true(sum > all * 0.999 && sum < all * 1.001 && all < json_real_field(trace, "seconds"));
     // the roofline follows from what was counted
     const json_t *ceilings = json_object_get(trace, "ceilings"), *work = json_object_get(trace, "all");
-    double memory = bytes / number(ceilings, "read_bytes_per_s");
-    double compute = number(work, "f32_ops") / number(ceilings, "f32_ops_per_s") +
-                     number(work, "q8_ops") / number(ceilings, "q8_ops_per_s");
-    double best = rows / (memory > compute ? memory : compute), said = number(roofline, "best_ts");
+    double memory = bytes / json_real_field(ceilings, "read_bytes_per_s");
+    double compute = json_real_field(work, "f32_ops") / json_real_field(ceilings, "f32_ops_per_s") +
+                     json_real_field(work, "q8_ops") / json_real_field(ceilings, "q8_ops_per_s");
+    double best = rows / (memory > compute ? memory : compute), said = json_real_field(roofline, "best_ts");
     assert_true(said > best * 0.999 && said < best * 1.001);
     assert_string_equal(json_string_value(json_object_get(roofline, "bound")), memory > compute ? "memory" : "compute");
-    double reached = number(row, "avg_ts") / best, told = number(roofline, "reached");
+    double reached = json_real_field(row, "avg_ts") / best, told = json_real_field(roofline, "reached");
     assert_true(told > reached * 0.999 && told < reached * 1.001);
 }
 
@@ -167,11 +157,11 @@ static void test_trace(void **state) {
     assert_int_equal(json_array_size(rows), 2);
     check_trace(json_array_get(rows, 0), 2, 70); // 40 and 30 rows
     check_trace(json_array_get(rows, 1), 5, 5);
-    assert_int_equal(integer(traced_row(rows, 0, "ATTENTION"), "calls"), 2 * 2); // layers, steps
-    assert_int_equal(integer(traced_row(rows, 1, "ATTENTION"), "calls"), 2 * 5);
-    assert_true(number(traced_row(rows, 1, "LINEAR"), "q8_ops") > 0);
+    assert_int_equal(json_int_field(traced_row(rows, 0, "ATTENTION"), "calls"), 2 * 2); // layers, steps
+    assert_int_equal(json_int_field(traced_row(rows, 1, "ATTENTION"), "calls"), 2 * 5);
+    assert_true(json_real_field(traced_row(rows, 1, "LINEAR"), "q8_ops") > 0);
     // positions 10 .. 14 of 2 layers, 2 heads of 64 in keys and in values of 2 bytes
-    assert_true(number(traced_row(rows, 1, "ATTENTION"), "cache_bytes") ==
+    assert_true(json_real_field(traced_row(rows, 1, "ATTENTION"), "cache_bytes") ==
                 (10 + 11 + 12 + 13 + 14) * 2.0 * 2 * 64 * 2 * 2);
     json_decref(rows);
     CLI(&r, "bench", "-m", f->text_model, "-p", "0", "-n", "5", "-r", "1", "-t", "2", "--trace", "--per-op",
@@ -212,8 +202,8 @@ static void test_refusals(void **state) {
 
 static void check_machine(const json_t *m, int n_threads) {
     const json_t *levels = json_object_get(m, "levels");
-    assert_int_equal(integer(m, "n_threads"), n_threads);
-    double bandwidth = number(m, "read_bytes_per_s");
+    assert_int_equal(json_int_field(m, "n_threads"), n_threads);
+    double bandwidth = json_real_field(m, "read_bytes_per_s");
     assert_true(bandwidth > 1e8 && bandwidth < 1e13);
     assert_true(json_array_size(levels) >= 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(levels, 0), "level")), "scalar");
@@ -221,7 +211,7 @@ static void check_machine(const json_t *m, int n_threads) {
     json_t *level;
     json_array_foreach(levels, i, level) {
         static const char *const kinds[] = {"f32_mul_add_per_s", "bf16_mul_add_per_s", "q8_mul_add_per_s"};
-        for (int k = 0; k < 3; k++) assert_true(number(level, kinds[k]) > 1e6);
+        for (int k = 0; k < 3; k++) assert_true(json_real_field(level, kinds[k]) > 1e6);
     }
 }
 
@@ -240,7 +230,7 @@ static void test_machine(void **state) {
     cli_assert_done(&r);
     json_t *rows = json_loads(r.out, 0, NULL);
     const json_t *row = json_array_get(rows, 0);
-    assert_true(number(row, "read_bytes_per_s") == 1e6);
+    assert_true(json_real_field(row, "read_bytes_per_s") == 1e6);
     json_decref(rows);
     CLI(&r, "bench", "-m", f->text_model, "-t", "3", "--measured", path);
     assert_int_equal(r.exit_code, 1);

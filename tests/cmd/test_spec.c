@@ -20,6 +20,7 @@
 #include "cmd/speculation.h"
 #include "tests/support/child.h"
 #include "tests/support/cli.h"
+#include "tests/support/json_fields.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -66,25 +67,6 @@ static int tear_down(void **state) {
     temp_folder_remove(&f->folder);
     free(f);
     return 0;
-}
-
-static json_int_t integer(const json_t *o, const char *name) {
-    const json_t *v = json_object_get(o, name);
-    if (!json_is_integer(v)) fail_msg("%s is no integer", name);
-    return json_integer_value(v);
-}
-
-static const char *string(const json_t *o, const char *name) {
-    const char *v = json_string_value(json_object_get(o, name));
-    if (!v) fail_msg("%s is no string", name);
-    return v;
-}
-
-static json_t *parse(const char *text) {
-    json_error_t err;
-    json_t *v = json_loads(text, JSON_ALLOW_NUL, &err);
-    if (!v) fail_msg("no JSON: %s: %s", err.text, text);
-    return v;
 }
 
 // ---- options -----------------------------------------------------------------------------------------------------------------
@@ -156,9 +138,9 @@ static void test_refused_draft_models(void **state) {
 }
 
 static void check_counts(const json_t *o) {
-    assert_int_equal(integer(o, "emitted"), integer(o, "accepted") + integer(o, "verify_steps"));
-    assert_true(integer(o, "accepted") <= integer(o, "drafted") &&
-                integer(o, "shadow_checks") <= integer(o, "verify_steps"));
+    assert_int_equal(json_int_field(o, "emitted"), json_int_field(o, "accepted") + json_int_field(o, "verify_steps"));
+    assert_true(json_int_field(o, "accepted") <= json_int_field(o, "drafted") &&
+                json_int_field(o, "shadow_checks") <= json_int_field(o, "verify_steps"));
 }
 
 // A model is its own best draft model.
@@ -167,19 +149,19 @@ static void test_draft_model(void **state) {
     cli_result r;
     CLI(&r, "run", "-m", f->model, "-p", "abc", "-n", "40", "--ignore-eos", "--json", "--spec", "off");
     cli_assert_done(&r);
-    json_t *plain = parse(r.out);
+    json_t *plain = json_parse(r.out);
     static const char *const modes[] = {"draft", "tree", "auto"};
     for (int i = 0; i < 3; i++) {
         CLI(&r, "run", "-m", f->model, "-md", f->model, "-p", "abc", "-n", "40", "--ignore-eos", "--json", "--spec",
             modes[i], "--draft-max", "4", "--shadow", "2", "-v");
         cli_assert_done(&r);
         cli_assert_contains(r.err, "draft model of ");
-        json_t *o = parse(r.out);
+        json_t *o = json_parse(r.out);
         check_counts(o);
         assert_true(json_equal(json_object_get(plain, "ids"), json_object_get(o, "ids")));
         if (i == 0) {
-            assert_int_equal(integer(o, "accepted"), integer(o, "drafted"));
-            assert_true(integer(o, "drafted") >= 28 && integer(o, "shadow_checks") > 0);
+            assert_int_equal(json_int_field(o, "accepted"), json_int_field(o, "drafted"));
+            assert_true(json_int_field(o, "drafted") >= 28 && json_int_field(o, "shadow_checks") > 0);
         }
         json_decref(o);
     }
@@ -198,26 +180,26 @@ static void test_run_json(void **state) {
     cli_result r;
     CLI(&r, "run", "-m", f->model, "-p", "abcabcabcabc", "-n", "40", "--ignore-eos", "--json", "--spec", "off");
     cli_assert_done(&r);
-    json_t *plain = parse(r.out);
+    json_t *plain = json_parse(r.out);
     check_counts(plain);
-    assert_int_equal(integer(plain, "drafted"), 0);
+    assert_int_equal(json_int_field(plain, "drafted"), 0);
     assert_null(strstr(r.err, "drafted"));
     CLI(&r, "run", "-m", f->model, "-p", "abcabcabcabc", "-n", "40", "--ignore-eos", "--json", "--spec", "lookup",
         "--shadow", "1", "--draft-max", "3", "--lookup-min", "1");
     cli_assert_done(&r);
-    json_t *drafted = parse(r.out);
+    json_t *drafted = json_parse(r.out);
     check_counts(drafted);
-    json_int_t steps = integer(drafted, "verify_steps");
-    assert_true(integer(drafted, "drafted") > 0 && integer(drafted, "drafted") <= 3 * steps);
-    assert_true(integer(drafted, "shadow_checks") > 0);
+    json_int_t steps = json_int_field(drafted, "verify_steps");
+    assert_true(json_int_field(drafted, "drafted") > 0 && json_int_field(drafted, "drafted") <= 3 * steps);
+    assert_true(json_int_field(drafted, "shadow_checks") > 0);
     char line[128];
-    snprintf(line, sizeof line, "drafted %d, accepted %d (", (int)integer(drafted, "drafted"),
-             (int)integer(drafted, "accepted"));
+    snprintf(line, sizeof line, "drafted %d, accepted %d (", (int)json_int_field(drafted, "drafted"),
+             (int)json_int_field(drafted, "accepted"));
     cli_assert_contains(r.err, line);
     snprintf(line, sizeof line, "%%), %d verify step", (int)steps);
     cli_assert_contains(r.err, line);
     assert_true(json_equal(json_object_get(plain, "ids"), json_object_get(drafted, "ids")));
-    assert_string_equal(string(plain, "repetition"), string(drafted, "repetition"));
+    assert_string_equal(json_text_field(plain, "repetition"), json_text_field(drafted, "repetition"));
     json_decref(plain);
     json_decref(drafted);
 }
@@ -227,8 +209,8 @@ static void test_run_repetition(void **state) {
     cli_result r;
     CLI(&r, "run", "-m", f->model, "-p", "a", "-n", "30", "--ignore-eos", "--json", "-l", "97+1000");
     cli_assert_done(&r);
-    json_t *o = parse(r.out);
-    assert_string_equal(string(o, "repetition"), "LOOP_1");
+    json_t *o = json_parse(r.out);
+    assert_string_equal(json_text_field(o, "repetition"), "LOOP_1");
     json_decref(o);
 }
 
@@ -250,10 +232,10 @@ static void test_requests(void **state) {
         assert_non_null(at);
         *at++ = 0;
     }
-    json_t *drafted = parse(lines[0]), *plain = parse(lines[1]);
+    json_t *drafted = json_parse(lines[0]), *plain = json_parse(lines[1]);
     check_counts(drafted);
-    assert_true(integer(drafted, "drafted") > 0);
-    assert_int_equal(integer(plain, "drafted"), 0);
+    assert_true(json_int_field(drafted, "drafted") > 0);
+    assert_int_equal(json_int_field(plain, "drafted"), 0);
     assert_true(json_equal(json_object_get(plain, "ids"), json_object_get(drafted, "ids")));
     cli_assert_contains(lines[2], "line 3: spec is fast, expected");
     cli_assert_contains(lines[3], "line 4: spec is a");
@@ -338,15 +320,15 @@ static void test_read_set(void **state) {
 
 static void check_row(const json_t *row, int i, bool timed) {
     static const char *const names[] = {"abc", "lines", "word", "stopped"};
-    assert_string_equal(string(row, "class"), i % 4 < 2 ? "copy" : "plain");
-    assert_string_equal(string(row, "name"), names[i % 4]);
+    assert_string_equal(json_text_field(row, "class"), i % 4 < 2 ? "copy" : "plain");
+    assert_string_equal(json_text_field(row, "name"), names[i % 4]);
     assert_true(json_is_true(json_object_get(row, "equals_plain")));
     assert_true(json_is_null(json_object_get(row, "difference")));
-    assert_int_equal(integer(row, "n_tokens"), 24);
+    assert_int_equal(json_int_field(row, "n_tokens"), 24);
     check_counts(row);
     assert_int_equal(json_is_real(json_object_get(row, "ratio")), timed);
     assert_int_equal(json_array_size(json_object_get(row, "ratios")), timed ? 3 : 0);
-    assert_string_equal(string(row, "plain_repetition"), string(row, "drafted_repetition"));
+    assert_string_equal(json_text_field(row, "plain_repetition"), json_text_field(row, "drafted_repetition"));
     if (!timed) return;
     double ratio = json_real_value(json_object_get(row, "ratio"));
     int below = 0, above = 0;
@@ -364,11 +346,11 @@ static void test_suite_json(void **state) {
         "-n", "24", "-r", "3", "-t", "1", "--parallel", "1,3", "-o", "json");
     cli_assert_done(&r);
     assert_string_equal(r.err, "");
-    json_t *rows = parse(r.out), *row;
+    json_t *rows = json_parse(r.out), *row;
     CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "--lookup-min", "1",
         "-n", "24", "-r", "0", "-t", "2,1", "-o", "json"); // two threads are slow where others compute: untimed
     cli_assert_done(&r);
-    json_t *untimed = parse(r.out);
+    json_t *untimed = json_parse(r.out);
     json_array_extend(rows, untimed);
     json_decref(untimed);
     assert_int_equal(json_array_size(rows), 4 * 4);
@@ -376,11 +358,11 @@ static void test_suite_json(void **state) {
     json_int_t drafted = 0;
     json_array_foreach(rows, i, row) {
         check_row(row, (int)i, i < 8);
-        assert_int_equal(integer(row, "n_parallel"), i / 4 == 1 ? 3 : 1);
-        assert_int_equal(integer(row, "n_threads"), i / 4 == 2 ? 2 : 1);
-        drafted += integer(row, "drafted");
+        assert_int_equal(json_int_field(row, "n_parallel"), i / 4 == 1 ? 3 : 1);
+        assert_int_equal(json_int_field(row, "n_threads"), i / 4 == 2 ? 2 : 1);
+        drafted += json_int_field(row, "drafted");
         // the same text in every cell
-        assert_string_equal(string(row, "ids_hash"), string(json_array_get(rows, i % 4), "ids_hash"));
+        assert_string_equal(json_text_field(row, "ids_hash"), json_text_field(json_array_get(rows, i % 4), "ids_hash"));
     }
     assert_true(drafted > 0);
     json_decref(rows);
@@ -397,16 +379,16 @@ static void test_suite_plain_file(void **state) {
             "1", "-n", "24", "-r", i < 2 ? "0" : "1", "-t", "1", "--parallel", i == 1 ? "1,3" : "1", "-o", "json",
             "--spec-plain", path);
         cli_assert_done(&r);
-        json_t *rows = parse(r.out), *row;
+        json_t *rows = json_parse(r.out), *row;
         size_t k;
         json_array_foreach(rows, k, row) {
             assert_true(json_is_true(json_object_get(row, "equals_plain")));
-            assert_int_equal(integer(row, "n_tokens"), 24);
+            assert_int_equal(json_int_field(row, "n_tokens"), 24);
         }
         json_decref(rows);
     }
     json_t *kept = json_load_file(path, 0, NULL), *answer;
-    const char *name, *setting = string(kept, "setting");
+    const char *name, *setting = json_text_field(kept, "setting");
     cli_assert_contains(setting, "24 tokens");
     assert_int_equal(json_object_size(json_object_get(kept, "answers")), 4);
 
@@ -440,8 +422,8 @@ static void test_suite_plain_file(void **state) {
     }
     json_decref(kept);
 
-    CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "-n", "25", "-r", "0",
-        "-t", "1", "--spec-plain", path);
+    CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "--spec", "lookup", "-n", "25", "-r",
+        "0", "-t", "1", "--spec-plain", path);
     refused(&r, 1, "name another file with --spec-plain");
     cli_assert_contains(r.err, "25 tokens");
     CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "24", "-r", "0", "--spec-plain",
@@ -458,12 +440,12 @@ static void test_suite_sampled_untimed(void **state) {
     CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "24", "-r", "0", "-t", "1",
         "--temp", "0.9", "--top-p", "0.95", "--seed", "5", "-o", "json", "--spec", "lookup");
     cli_assert_done(&r);
-    json_t *rows = parse(r.out), *row;
+    json_t *rows = json_parse(r.out), *row;
     size_t i;
     json_array_foreach(rows, i, row) {
         check_row(row, (int)i, false);
-        assert_int_equal(integer(row, "seed"), 5 + (json_int_t)i);
-        assert_string_equal(string(row, "spec"), "lookup");
+        assert_int_equal(json_int_field(row, "seed"), 5 + (json_int_t)i);
+        assert_string_equal(json_text_field(row, "spec"), "lookup");
     }
     json_decref(rows);
 }
@@ -492,12 +474,12 @@ static void test_suite_stops(void **state) {
         CLI(&r, "bench", "-m", f->model, "--spec-suite", "--spec-prompts", f->set, "-n", "300", "-r", "0", "-t", "1",
             "--temp", "1000", "--spec", "lookup", "--parallel", "4", "-o", "json", stops ? "--spec-stops" : "-v");
         cli_assert_done(&r);
-        json_t *rows = parse(r.out), *row;
+        json_t *rows = json_parse(r.out), *row;
         size_t i;
         int ended = 0;
         json_array_foreach(rows, i, row) {
             assert_true(json_is_true(json_object_get(row, "equals_plain")));
-            ended += integer(row, "n_tokens") < 300;
+            ended += json_int_field(row, "n_tokens") < 300;
         }
         assert_true(stops ? ended >= 2 : ended == 0);
         json_decref(rows);
@@ -545,17 +527,17 @@ static void test_bench_rows(void **state) {
     cli_result r;
     CLI(&r, "bench", "-m", f->model, "-p", "0", "-n", "40", "-d", "300", "-r", "1", "-t", "1", "-o", "json");
     cli_assert_done(&r);
-    json_t *rows = parse(r.out), *row = json_array_get(rows, 0);
-    assert_int_equal(integer(row, "drafted"), 0); // single steps unless asked otherwise
+    json_t *rows = json_parse(r.out), *row = json_array_get(rows, 0);
+    assert_int_equal(json_int_field(row, "drafted"), 0); // single steps unless asked otherwise
     assert_true(json_is_real(json_object_get(row, "bandwidth_share")));
     json_decref(rows);
     CLI(&r, "bench", "-m", f->model, "-p", "0", "-n", "40", "-d", "300", "-r", "1", "-t", "1", "-o", "json", "--spec",
         "lookup", "--lookup-min", "1");
     cli_assert_done(&r);
-    rows = parse(r.out), row = json_array_get(rows, 0);
-    assert_true(integer(row, "drafted") > 0);
+    rows = json_parse(r.out), row = json_array_get(rows, 0);
+    assert_true(json_int_field(row, "drafted") > 0);
     check_counts(row);
-    assert_string_equal(string(row, "ids"), "OK");
+    assert_string_equal(json_text_field(row, "ids"), "OK");
     assert_true(json_is_null(json_object_get(row, "bandwidth_share")));
     json_decref(rows);
 }
@@ -639,13 +621,13 @@ static void check_verify_rows(const char *model) {
     CLI(&r, "bench", "-m", model, "--verify-rows", "1..3,17", "-d", "0,70", "-r", "2", "-t", "1", "-o", "json");
     cli_assert_done(&r);
     assert_string_equal(r.err, "");
-    json_t *rows = parse(r.out), *row;
+    json_t *rows = json_parse(r.out), *row;
     assert_int_equal(json_array_size(rows), 8);
     size_t i;
     json_array_foreach(rows, i, row) {
         static const int widths[] = {1, 2, 3, 17};
-        assert_int_equal(integer(row, "n_rows"), widths[i % 4]);
-        assert_int_equal(integer(row, "n_depth"), i < 4 ? 0 : 70);
+        assert_int_equal(json_int_field(row, "n_rows"), widths[i % 4]);
+        assert_int_equal(json_int_field(row, "n_depth"), i < 4 ? 0 : 70);
         double ratio = json_real_value(json_object_get(row, "ratio"));
         double t1 = json_real_value(json_object_get(json_array_get(rows, i / 4 * 4), "median_ms"));
         double t = json_real_value(json_object_get(row, "median_ms"));

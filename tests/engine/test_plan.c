@@ -12,6 +12,7 @@
 
 #include "file/checkpoint.h"
 #include "tally.h"
+#include "tests/support/published_shape.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -21,47 +22,25 @@ static const char device_text[] =
 
 // Shapes and sizes as published: parameters in billions, KiB of BF16 keys and values per token.
 typedef struct known {
-    const char *name, *arch;
-    int hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
-    bool tied;
-    int experts, used, expert_ffn;
+    published_shape shape;
     double params, active;
     int kv_kib;
 } known;
 
 static const known models[] = {
-    {"R1-Distill-Qwen-1.5B", "qwen2", 1536, 8960, 28, 12, 2, 128, 151936, false, 0, 0, 0, 1.777, 1.777, 28},
-    {"R1-Distill-Qwen-7B", "qwen2", 3584, 18944, 28, 28, 4, 128, 152064, false, 0, 0, 0, 7.616, 7.616, 56},
-    {"Qwen2.5-0.5B", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0, 0, 0.494, 0.494, 12},
-    {"Qwen3-0.6B", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 0, 0, 0, 0.596, 0.596, 112},
-    {"Qwen3-1.7B", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, true, 0, 0, 0, 1.721, 1.721, 112},
-    {"Qwen3-4B", "qwen3", 2560, 9728, 36, 32, 8, 128, 151936, true, 0, 0, 0, 4.022, 4.022, 144},
-    {"Qwen3-8B", "qwen3", 4096, 12288, 36, 32, 8, 128, 151936, false, 0, 0, 0, 8.191, 8.191, 144},
-    {"Qwen3-14B", "qwen3", 5120, 17408, 40, 40, 8, 128, 151936, false, 0, 0, 0, 14.768, 14.768, 160},
-    {"Qwen3-32B", "qwen3", 5120, 25600, 64, 64, 8, 128, 151936, false, 0, 0, 0, 32.762, 32.762, 256},
-    {"Qwen3-30B-A3B", "qwen3_moe", 2048, 6144, 48, 32, 4, 128, 151936, false, 128, 8, 768, 30.532, 3.353, 96},
-    {"Qwen3-235B-A22B", "qwen3_moe", 4096, 12288, 94, 64, 4, 128, 151936, false, 128, 8, 1536, 235.094, 22.191, 188},
+    {{"R1-Distill-Qwen-1.5B", "qwen2", 1536, 8960, 28, 12, 2, 128, 151936, false, 0, 0, 0}, 1.777, 1.777, 28},
+    {{"R1-Distill-Qwen-7B", "qwen2", 3584, 18944, 28, 28, 4, 128, 152064, false, 0, 0, 0}, 7.616, 7.616, 56},
+    {{"Qwen2.5-0.5B", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0, 0}, 0.494, 0.494, 12},
+    {{"Qwen3-0.6B", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 0, 0, 0}, 0.596, 0.596, 112},
+    {{"Qwen3-1.7B", "qwen3", 2048, 6144, 28, 16, 8, 128, 151936, true, 0, 0, 0}, 1.721, 1.721, 112},
+    {{"Qwen3-4B", "qwen3", 2560, 9728, 36, 32, 8, 128, 151936, true, 0, 0, 0}, 4.022, 4.022, 144},
+    {{"Qwen3-8B", "qwen3", 4096, 12288, 36, 32, 8, 128, 151936, false, 0, 0, 0}, 8.191, 8.191, 144},
+    {{"Qwen3-14B", "qwen3", 5120, 17408, 40, 40, 8, 128, 151936, false, 0, 0, 0}, 14.768, 14.768, 160},
+    {{"Qwen3-32B", "qwen3", 5120, 25600, 64, 64, 8, 128, 151936, false, 0, 0, 0}, 32.762, 32.762, 256},
+    {{"Qwen3-30B-A3B", "qwen3_moe", 2048, 6144, 48, 32, 4, 128, 151936, false, 128, 8, 768}, 30.532, 3.353, 96},
+    {{"Qwen3-235B-A22B", "qwen3_moe", 4096, 12288, 94, 64, 4, 128, 151936, false, 128, 8, 1536}, 235.094, 22.191, 188},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
-
-static void write_config(const temp_folder *folder, const known *k) {
-    json_t *c =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}", "model_type", k->arch,
-                  "hidden_size", k->hidden, "intermediate_size", k->ffn, "num_hidden_layers", k->layers,
-                  "num_attention_heads", k->heads, "num_key_value_heads", k->kv_heads, "head_dim", k->head_dim,
-                  "vocab_size", k->vocab, "max_position_embeddings", 32768, "rms_norm_eps", 1e-6, "rope_theta", 1e6,
-                  "tie_word_embeddings", (int)k->tied, "hidden_act", "silu", "torch_dtype", "bfloat16");
-    if (k->experts) {
-        json_object_update_new(c, json_pack("{s:i, s:i, s:i, s:b, s:i, s:[]}", "num_experts", k->experts,
-                                            "num_experts_per_tok", k->used, "moe_intermediate_size", k->expert_ffn,
-                                            "norm_topk_prob", 1, "decoder_sparse_step", 1, "mlp_only_layers"));
-    }
-    char *text = json_dumps(c, 0);
-    assert_non_null(text);
-    temp_folder_write_text(folder, "config.json", text);
-    free(text);
-    json_decref(c);
-}
 
 typedef struct fixture {
     temp_folder folder;
@@ -128,23 +107,24 @@ static void check_sums(const char *name, const json_t *step) {
 }
 
 static void check_known(fixture *f, const known *k) {
-    write_config(&f->folder, k);
+    published_shape_write(&k->shape, &f->folder);
     f->options = (tally_plan_options){.device = f->device, .context = 1, .cache_k = "bf16", .cache_v = "bf16"};
     json_t *p = plan(f->folder.path, &f->options);
-    near(k->name, "params", at(p, "n_params") / 1e9, k->params, 0.0005);
-    near(k->name, "active params", at(p, "n_params_active") / 1e9, k->active, 0.0005);
-    near(k->name, "KV", at(p, "kv_bytes_per_position"), k->kv_kib * 1024, 0);
-    near(k->name, "KV of a block", at(p, "kv_bytes"), k->kv_kib * 1024 * 64.0, 0);
-    near(k->name, "weights", at(p, "weights_bytes"), 2 * at(p, "n_params") + 4 * k->head_dim / 2, 0);
+    near(k->shape.name, "params", at(p, "n_params") / 1e9, k->params, 0.0005);
+    near(k->shape.name, "active params", at(p, "n_params_active") / 1e9, k->active, 0.0005);
+    near(k->shape.name, "KV", at(p, "kv_bytes_per_position"), k->kv_kib * 1024, 0);
+    near(k->shape.name, "KV of a block", at(p, "kv_bytes"), k->kv_kib * 1024 * 64.0, 0);
+    near(k->shape.name, "weights", at(p, "weights_bytes"), 2 * at(p, "n_params") + 4 * k->shape.head_dim / 2, 0);
     assert_string_equal(json_string_value(json_object_get(p, "weights")), "BF16");
     // a token multiplies with every active parameter but an embedding that is only looked up
     const json_t *decode = json_object_get(p, "decode");
-    double lookup = k->tied ? 0 : (double)k->vocab * k->hidden;
+    double lookup = k->shape.tied ? 0 : (double)k->shape.vocab * k->shape.hidden;
     double products = 2 * (at(p, "n_params_active") - lookup);
-    near(k->name, "decode flops", at(decode, "flops"), products, 0.005 * products);
-    near(k->name, "decode weights", at(decode, "weight_bytes"), products + 2.0 * k->hidden, 4 * k->head_dim);
-    check_sums(k->name, decode);
-    check_sums(k->name, json_object_get(p, "prefill"));
+    near(k->shape.name, "decode flops", at(decode, "flops"), products, 0.005 * products);
+    near(k->shape.name, "decode weights", at(decode, "weight_bytes"), products + 2.0 * k->shape.hidden,
+         4 * k->shape.head_dim);
+    check_sums(k->shape.name, decode);
+    check_sums(k->shape.name, json_object_get(p, "prefill"));
     json_decref(p);
 }
 
@@ -175,7 +155,7 @@ static void test_batch(void **state) {
     (void)state;
     fixture f = make_fixture();
     const known *k = &models[N_MODELS - 2]; // 30B-A3B
-    write_config(&f.folder, k);
+    published_shape_write(&k->shape, &f.folder);
     f.options = (tally_plan_options){.device = f.device, .context = 1000};
     json_t *one = plan(f.folder.path, &f.options);
     f.options.batch = 16;
@@ -189,10 +169,11 @@ static void test_batch(void **state) {
          at(group(a, "LINEAR", "attn_o"), "weight_bytes"), 0);
     near("batch", "attn_o", at(group(b, "LINEAR", "attn_o"), "flops"), 16 * at(group(a, "LINEAR", "attn_o"), "flops"),
          0);
-    double bytes = 2.0 * k->hidden * k->expert_ffn * k->layers, touched = 128 * (1 - pow(1 - 8.0 / 128, 16));
+    double bytes = 2.0 * k->shape.hidden * k->shape.expert_ffn * k->shape.layers,
+           touched = 128 * (1 - pow(1 - 8.0 / 128, 16));
     near("batch", "experts of one", at(group(a, "EXPERT_LINEAR", "ffn_down_exps"), "weight_bytes"), 8 * bytes, 0);
     near("batch", "experts", at(group(b, "EXPERT_LINEAR", "ffn_down_exps"), "weight_bytes"), touched * bytes,
-         0.5 * k->layers);
+         0.5 * k->shape.layers);
     near("batch", "tokens/s", at(b, "tokens_per_s"), 16 / at(b, "time_s"), 1e-6);
     json_decref(one);
     json_decref(many);
@@ -202,7 +183,7 @@ static void test_batch(void **state) {
 static void test_options(void **state) {
     (void)state;
     fixture f = make_fixture();
-    write_config(&f.folder, &models[2]); // 0.5B
+    published_shape_write(&models[2].shape, &f.folder); // 0.5B
     f.options = (tally_plan_options){.device = f.device};
     json_t *p = plan(f.folder.path, &f.options);
     near("defaults", "context", at(p, "context"), 4096, 0);
@@ -247,7 +228,7 @@ static void test_bounds(void **state) {
         {"\"bandwidth_bytes_per_s\": 1e15, \"flops\": {\"f32\": 1e15}, \"launch_s\": 1", "launch"},
     };
     fixture f = make_fixture();
-    write_config(&f.folder, &models[2]);
+    published_shape_write(&models[2].shape, &f.folder);
     f.options = (tally_plan_options){.device = f.device, .context = 512};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[400];
@@ -361,10 +342,10 @@ static void test_refusals(void **state) {
     (void)state;
     fixture f = make_fixture();
     const char *d = f.device;
-    write_config(&f.folder, &models[2]);
+    published_shape_write(&models[2].shape, &f.folder);
     refuse(&f, (tally_plan_options){.device = NULL}, TALLY_BAD_ARGUMENT, "docs/devices");
     refuse(&f, (tally_plan_options){.device = "none.json"}, TALLY_NOT_FOUND, "none.json");
-    refuse(&f, (tally_plan_options){.device = d, .context = 32769}, TALLY_BAD_ARGUMENT, "32768");
+    refuse(&f, (tally_plan_options){.device = d, .context = 40961}, TALLY_BAD_ARGUMENT, "40960");
     refuse(&f, (tally_plan_options){.device = d, .context = -1}, TALLY_BAD_ARGUMENT, "-1");
     refuse(&f, (tally_plan_options){.device = d, .context = 64, .prompt = 65}, TALLY_BAD_ARGUMENT, "65");
     refuse(&f, (tally_plan_options){.device = d, .batch = 65537}, TALLY_BAD_ARGUMENT, "65537");

@@ -10,43 +10,19 @@
 #include <string.h>
 
 #include "tally.h"
+#include "tests/support/published_shape.h"
 #include "tests/support/temp_folder.h"
 
-// From the published config.json files.
-typedef struct known {
-    const char *name, *arch;
-    int hidden, ffn, layers, heads, kv_heads, head_dim, vocab, experts, used, expert_ffn;
-    bool tied;
-} known;
+static const published_shape qwen3_235b = {
+    "Qwen3-235B-A22B", "qwen3_moe", 4096, 12288, 94, 64, 4, 128, 151936, false, 128, 8, 1536};
+static const published_shape qwen3_30b = {"Qwen3-30B-A3B", "qwen3_moe", 2048, 6144, 48, 32, 4, 128,
+                                          151936,          false,       128,  8,    768};
+static const published_shape qwen2_7b = {"Qwen2.5-7B", "qwen2", 3584, 18944, 28, 28, 4, 128, 152064, false, 0, 0, 0};
+static const published_shape qwen2_05b = {"Qwen2.5-0.5B", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0, 0};
 
-static const known qwen3_235b = {
-    "Qwen3-235B-A22B", "qwen3_moe", 4096, 12288, 94, 64, 4, 128, 151936, 128, 8, 1536, false};
-static const known qwen3_30b = {"Qwen3-30B-A3B", "qwen3_moe", 2048, 6144, 48, 32, 4, 128, 151936, 128, 8, 768, false};
-static const known qwen2_7b = {"Qwen2.5-7B", "qwen2", 3584, 18944, 28, 28, 4, 128, 152064, 0, 0, 0, false};
-static const known qwen2_05b = {"Qwen2.5-0.5B", "qwen2", 896, 4864, 24, 14, 2, 64, 151936, 0, 0, 0, true};
-
-static void write_config(const temp_folder *folder, const known *k) {
-    json_t *c =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:s}", "model_type", k->arch,
-                  "hidden_size", k->hidden, "intermediate_size", k->ffn, "num_hidden_layers", k->layers,
-                  "num_attention_heads", k->heads, "num_key_value_heads", k->kv_heads, "head_dim", k->head_dim,
-                  "vocab_size", k->vocab, "max_position_embeddings", 40960, "rms_norm_eps", 1e-6, "rope_theta", 1e6,
-                  "tie_word_embeddings", (int)k->tied, "hidden_act", "silu", "torch_dtype", "bfloat16");
-    if (k->experts) {
-        json_object_update_new(c, json_pack("{s:i, s:i, s:i, s:b, s:i, s:[]}", "num_experts", k->experts,
-                                            "num_experts_per_tok", k->used, "moe_intermediate_size", k->expert_ffn,
-                                            "norm_topk_prob", 1, "decoder_sparse_step", 1, "mlp_only_layers"));
-    }
-    char *text = json_dumps(c, 0);
-    assert_non_null(text);
-    temp_folder_write_text(folder, "config.json", text);
-    free(text);
-    json_decref(c);
-}
-
-static tally_status try_plan(const known *k, const tally_plan_options *o, json_t **out, tally_error *err) {
+static tally_status try_plan(const published_shape *k, const tally_plan_options *o, json_t **out, tally_error *err) {
     temp_folder folder = temp_folder_make();
-    write_config(&folder, k);
+    published_shape_write(k, &folder);
     tally_model *m;
     *out = NULL;
     if (tally_model_open(&m, folder.path, err) != TALLY_OK) fail_msg("%s", err->text);
@@ -62,7 +38,7 @@ static tally_status try_plan(const known *k, const tally_plan_options *o, json_t
     return s;
 }
 
-static json_t *plan(const known *k, const char *device, int tp, int batch) {
+static json_t *plan(const published_shape *k, const char *device, int tp, int batch) {
     tally_error err = {0};
     json_t *p;
     tally_plan_options o = {.device = device, .context = 4096, .batch = batch, .tp = tp};
@@ -88,7 +64,7 @@ static const json_t *row_of(const json_t *p, const char *list, const char *key, 
     return NULL;
 }
 
-static void expect(const known *k, int tp, const char *what, double have, double want) {
+static void expect(const published_shape *k, int tp, const char *what, double have, double want) {
     if (fabs(have - want) > 1e-9 * fabs(want)) {
         fail_msg("%s, %d ranks: %s is %.17g, expected %.17g", k->name, tp, what, have, want);
     }
@@ -101,7 +77,7 @@ typedef struct bytes {
 } bytes;
 
 // BF16: two bytes a number; the rotary table is F32.
-static bytes by_hand(const known *k, int tp) {
+static bytes by_hand(const published_shape *k, int tp) {
     double h = k->hidden, d = k->head_dim, l = k->layers, q = k->heads / tp * d;
     double heads = tp < k->kv_heads ? k->kv_heads / tp : 1, kv = heads * d;
     bytes b = {.embedding = 2.0 * k->vocab * h, .kv_heads = heads};
@@ -114,7 +90,7 @@ static bytes by_hand(const known *k, int tp) {
     return b;
 }
 
-static void check_bytes(const known *k, int tp, const json_t *p, int batch) {
+static void check_bytes(const published_shape *k, int tp, const json_t *p, int batch) {
     bytes b = by_hand(k, tp);
     double weights = b.embedding + b.head + b.attention + b.mlp + b.router + b.vectors;
     expect(k, tp, "weights_bytes", at(p, "weights_bytes"), weights);
@@ -148,7 +124,7 @@ static void add_sum(const link *l, double n, double part, double out[3]) {
     out[2] += twice < once ? twice : once;
 }
 
-static void check_link(const known *k, int tp, const json_t *p, const char *step, int rows, int out_rows) {
+static void check_link(const published_shape *k, int tp, const json_t *p, const char *step, int rows, int out_rows) {
     double want[3] = {0};
     for (int l = 0; tp > 1 && l < k->layers; l++) {
         double part = 4.0 * rows * k->hidden;
@@ -178,7 +154,7 @@ static void check_link(const known *k, int tp, const json_t *p, const char *step
 }
 
 // Of the Ascend backend's list: gate and up are one product, q, k and v three, sums and norms one where they meet.
-static double launches_by_hand(const known *k) {
+static double launches_by_hand(const published_shape *k) {
     bool qwen3 = strncmp(k->arch, "qwen3", 5) == 0;
     int attention = 3 + (qwen3 ? 2 : 0) + 2 + 2 + 1;      // products, head norms, rotations, cache and attention, o
     int mlp = k->experts ? 2 + 1 + 1 + 1 + 1 : 1 + 1 + 1; // router and choice; gate+up; gate; down; combining
@@ -186,7 +162,7 @@ static double launches_by_hand(const known *k) {
     return k->layers * (attention + mlp + 2) + 3 + 4 - 1;
 }
 
-static void check_model(const known *k, const int *tps, int n, int batch) {
+static void check_model(const published_shape *k, const int *tps, int n, int batch) {
     for (int i = 0; i < n; i++) {
         json_t *p = plan(k, "ascend-a3", tps[i], batch);
         check_bytes(k, tps[i], p, batch);
@@ -230,12 +206,12 @@ static void test_others(void **state) {
     check_model(&qwen3_30b, (const int[]){8}, 1, 64); // sums of many rows go to owners
     check_model(&qwen2_7b, (const int[]){1, 2, 4}, 3, 1);
     check_model(&qwen2_05b, (const int[]){1, 2}, 2, 3); // a tied head is rows of the whole table
-    known odd = qwen2_7b;
+    published_shape odd = qwen2_7b;
     odd.vocab++;
     check_model(&odd, (const int[]){4}, 1, 1); // rank 0 has the row more
 }
 
-static void check_exchange(const known *k, int tp, double want) {
+static void check_exchange(const published_shape *k, int tp, double want) {
     json_t *p = plan(k, "ascend-a3", tp, 1);
     expect(k, tp, "exchange", at(row_of(p, "memory", "kind", "workspace: parts of other ranks"), "bytes"), want);
     json_decref(p);
@@ -264,7 +240,7 @@ static void test_named_devices(void **state) {
     }
 }
 
-static void refuse(const known *k, tally_plan_options o, tally_status code, const char *part) {
+static void refuse(const published_shape *k, tally_plan_options o, tally_status code, const char *part) {
     tally_error err = {0};
     json_t *out;
     tally_status s = try_plan(k, &o, &out, &err);
@@ -277,7 +253,7 @@ static void test_refusals(void **state) {
     const tally_status bad = TALLY_BAD_ARGUMENT;
     refuse(&qwen2_7b, (tally_plan_options){.device = "ascend-a3", .tp = 8}, bad,
            "8 ranks cannot share the model's 28 query heads: 28 is no multiple of 8");
-    known odd = qwen2_7b;
+    published_shape odd = qwen2_7b;
     odd.ffn = 18946;
     refuse(&odd, (tally_plan_options){.device = "ascend-a3", .tp = 4}, bad, "18946 columns of the feed-forward layers");
     odd = qwen3_30b, odd.expert_ffn = 770;
