@@ -248,12 +248,13 @@ static status alloc_step(tally_engine *e, error *err) {
     e->row_parent = malloc(rows * sizeof *e->row_parent);
     e->row_seq = malloc(rows * sizeof *e->row_seq);
     e->out_row = malloc((size_t)e->logit_rows * sizeof *e->out_row);
+    e->out_best = malloc((size_t)e->logit_rows * sizeof *e->out_best);
     e->tables = malloc(rows * sizeof *e->tables);
     e->parts = malloc(rows * sizeof *e->parts);
     e->owners = malloc(rows * sizeof *e->owners);
     e->results = malloc(rows * sizeof *e->results);
-    if (e->row_token && e->row_pos && e->row_slot && e->row_parent && e->row_seq && e->out_row && e->tables &&
-        e->parts && e->owners && e->results)
+    if (e->row_token && e->row_pos && e->row_slot && e->row_parent && e->row_seq && e->out_row && e->out_best &&
+        e->tables && e->parts && e->owners && e->results)
         return STATUS_OK;
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the rows of a step (%d)", e->step_rows);
 }
@@ -308,6 +309,7 @@ void tally_engine_close(tally_engine *e) {
     free(e->row_parent);
     free(e->row_seq);
     free(e->out_row);
+    free(e->out_best);
     free(e->tables);
     free(e->parts);
     free(e->owners);

@@ -42,6 +42,7 @@ typedef struct step_part {
     int n_rows;
     bool all_logits; // of every row; otherwise of the last row, if last_logits
     bool last_logits;
+    int best;     // of each wanted row, how many of the largest logits suffice; 0: all are wanted
     bool scratch; // the only part of its step: computed, but neither committed nor counted
     const draft *
         draft; // NULL: none. Rows behind the last known token, with their logits; only the sequence's own are committed
@@ -49,8 +50,9 @@ typedef struct step_part {
 
 // What became of a part.
 typedef struct part_result {
-    const float *logits; // [rows asked for][n_vocab], borrowed until the next step; NULL if none was asked for
-    int draft_row;       // the step's row of draft 0, whose fault is not the part's: engine_row_fault
+    const float *logits;  // [rows asked for][n_vocab], borrowed until the next step; NULL if none was asked for
+    const row_best *best; // [rows asked for] where n > 0 instead of the row of logits; NULL: all rows are there
+    int draft_row;        // the step's row of draft 0, whose fault is not the part's: engine_row_fault
     error fault; // code STATUS_OK, or STATUS_NON_FINITE with layer and position; the cache is then not committed
 } part_result;
 
@@ -83,14 +85,15 @@ struct tally_engine {
     int n_vocab, context, step_rows, chunk_rows, logit_rows;
     sampler_scratch sampler;
     // the step being built
-    int32_t *row_token, *row_pos, *row_slot, *row_parent, *row_seq, *out_row; // owned [step_rows], out_row [logit_rows]
-    const int32_t **tables;                                                   // owned [step_rows]
-    step_part *parts;                                                         // owned [step_rows]
-    struct tally_generation **owners;                                         // owned [step_rows]
-    part_result *results;                                                     // owned [step_rows]
-    step_result ran;                                                          // borrowed: of the step that ran last
-    struct tally_generation *first, *last;                                    // live generations, oldest first
-    struct tally_generation *turn_first, *turn_last; // the same, the one served longest ago first
+    int32_t *row_token, *row_pos, *row_slot, *row_parent, *row_seq; // owned [step_rows]
+    int32_t *out_row, *out_best;                                    // owned [logit_rows]
+    const int32_t **tables;                                         // owned [step_rows]
+    step_part *parts;                                               // owned [step_rows]
+    struct tally_generation **owners;                               // owned [step_rows]
+    part_result *results;                                           // owned [step_rows]
+    step_result ran;                                                // borrowed: of the step that ran last
+    struct tally_generation *first, *last;                          // live generations, oldest first
+    struct tally_generation *turn_first, *turn_last;                // the same, the one served longest ago first
     tally_stats stats;
     struct engine_trace *trace; // owned; NULL: never traced
     // speculation

@@ -245,6 +245,15 @@ static bool keep_logprobs(struct tally_generation *g, int at, int32_t id, const 
     return true;
 }
 
+// A choice that tests put in the place of the engine's may look at all logits; so does the shadow check.
+int generation_best(const struct tally_generation *g) {
+    const tally_engine *e = g->engine;
+    bool shadow =
+        e->shadow_logits && g->spec.mode != TALLY_SPEC_OFF && g->spec.since_shadow + 1 >= e->speculation.shadow;
+    if (g->n_logprobs > 0 || shadow || e->spec.choose != verify_step_choose) return 0;
+    return sampler_best(&g->sampling, e->n_vocab);
+}
+
 void generation_accept(struct tally_generation *g, int32_t id, const float *logits) {
     g->t_last = clock_now_ns();
     if (!g->t_first) g->t_first = g->t_last;

@@ -41,7 +41,10 @@ void generation_link(struct tally_generation *g);
 void generation_unlink(struct tally_generation *g);
 void generation_served(struct tally_generation *g);
 
-// A token was chosen for the generation: stops, text, bookkeeping. logits are those it was chosen from.
+// Of each wanted row of the next step, how many of the largest logits suffice; 0: all are wanted.
+int generation_best(const struct tally_generation *g);
+// A token was chosen for the generation: stops, text, bookkeeping. logits are those it was chosen from; NULL where
+// generation_best said that the largest suffice.
 void generation_accept(struct tally_generation *g, int32_t id, const float *logits);
 void generation_fail(struct tally_generation *g, const error *why);
 

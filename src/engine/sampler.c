@@ -173,6 +173,41 @@ static int32_t draw(sorted_prefix *s, double u, double total) {
     return id;
 }
 
+// Temperature, top-p, min-p and the draw, from the candidates that top-k left.
+static int32_t sample(const tally_sampling *p, sorted_prefix *s, uint64_t position) {
+    float largest = s->c[0].logit;
+    for (int i = 1; i < s->n; i++) largest = s->c[i].logit > largest ? s->c[i].logit : largest;
+    double total = 0;
+    for (int i = 0; i < s->n; i++) {
+        s->c[i].p = elementary_exp_double(((double)s->c[i].logit - (double)largest) / (double)p->temperature);
+        total += s->c[i].p;
+    }
+    if (p->top_p > 0 && p->top_p < 1) { // the shortest prefix that holds top_p of the mass
+        double sum = 0;
+        int kept = 0;
+        while (kept < s->n && sum < (double)p->top_p * total) {
+            sort_until(s, kept);
+            sum += s->c[kept++].p;
+        }
+        s->n = kept;
+        if (s->n_sorted > s->n) s->n_sorted = s->n;
+        total = sum;
+    }
+    if (p->min_p > 0) { // probabilities below min_p times the largest (which is 1 here) go
+        double sum = 0;
+        int kept = 0;
+        for (; kept < s->n; kept++) {
+            sort_until(s, kept);
+            if (s->c[kept].p < (double)p->min_p) break;
+            sum += s->c[kept].p;
+        }
+        s->n = kept;
+        if (s->n_sorted > s->n) s->n_sorted = s->n;
+        total = sum;
+    }
+    return draw(s, rng_uniform(p->seed, p->sample, position), total);
+}
+
 int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampler_history *history, uint64_t position,
                        sampler_scratch *scratch) {
     int n = scratch->n_vocab;
@@ -192,37 +227,21 @@ int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampl
         sort_candidates(s.c, s.n); // total below is then a sum in a fixed order
         s.n_sorted = s.n;
     }
-    float largest = s.c[0].logit;
-    for (int i = 1; i < s.n; i++) largest = s.c[i].logit > largest ? s.c[i].logit : largest;
-    double total = 0;
-    for (int i = 0; i < s.n; i++) {
-        s.c[i].p = elementary_exp_double(((double)s.c[i].logit - (double)largest) / (double)p->temperature);
-        total += s.c[i].p;
-    }
-    if (p->top_p > 0 && p->top_p < 1) { // the shortest prefix that holds top_p of the mass
-        double sum = 0;
-        int kept = 0;
-        while (kept < s.n && sum < (double)p->top_p * total) {
-            sort_until(&s, kept);
-            sum += s.c[kept++].p;
-        }
-        s.n = kept;
-        if (s.n_sorted > s.n) s.n_sorted = s.n;
-        total = sum;
-    }
-    if (p->min_p > 0) { // probabilities below min_p times the largest (which is 1 here) go
-        double sum = 0;
-        int kept = 0;
-        for (; kept < s.n; kept++) {
-            sort_until(&s, kept);
-            if (s.c[kept].p < (double)p->min_p) break;
-            sum += s.c[kept].p;
-        }
-        s.n = kept;
-        if (s.n_sorted > s.n) s.n_sorted = s.n;
-        total = sum;
-    }
-    return draw(&s, rng_uniform(p->seed, p->sample, position), total);
+    return sample(p, &s, position);
+}
+
+int sampler_best(const tally_sampling *p, int n_vocab) {
+    if (sampler_needs_history(p) || p->n_logit_bias > 0) return 0;
+    if (p->temperature == 0) return 1;
+    return p->top_k < n_vocab ? p->top_k : 0;
+}
+
+int32_t sampler_choose_best(const tally_sampling *p, const int32_t *ids, const float *logits, uint64_t position,
+                            sampler_scratch *scratch) {
+    if (p->temperature == 0) return ids[0];
+    sorted_prefix s = {.c = scratch->candidates, .n = p->top_k, .n_sorted = p->top_k};
+    for (int i = 0; i < s.n; i++) s.c[i] = (sampler_candidate){logits[i], ids[i], 0};
+    return sample(p, &s, position);
 }
 
 int sampler_logprobs(const float *logits, int32_t chosen, int n, tally_logprob *out, sampler_scratch *scratch) {

@@ -37,6 +37,13 @@ int32_t sampler_choose(const tally_sampling *p, const float *logits, const sampl
 // the softmax of the untouched logits. Returns how many entries were written.
 int sampler_logprobs(const float *logits, int32_t chosen, int n, tally_logprob *out, sampler_scratch *scratch);
 
+// How many of the largest logits the token depends on; 0: on all of them.
+int sampler_best(const tally_sampling *p, int n_vocab);
+
+// The token that sampler_choose gives, from the sampler_best(p) largest logits: descending, ids ascending among equals.
+int32_t sampler_choose_best(const tally_sampling *p, const int32_t *ids, const float *logits, uint64_t position,
+                            sampler_scratch *scratch);
+
 // The largest logit's id, the lowest among equals.
 int32_t sampler_argmax(const float *logits, int n);
 

@@ -44,7 +44,8 @@ static bool reserve(step_choice *c, struct tally_generation *g, int rows) {
 static void choose(step_choice *c, struct tally_generation *g, int max_rows) {
     int left = pending(g), take = left < max_rows ? left : max_rows;
     if (!reserve(c, g, take)) return;
-    c->parts[c->n] = (step_part){.seq = &g->seq, .n_rows = take, .last_logits = take == left};
+    c->parts[c->n] =
+        (step_part){.seq = &g->seq, .n_rows = take, .last_logits = take == left, .best = generation_best(g)};
     c->owner[c->n++] = g;
     c->rows += take;
     c->wanted += take == left;

@@ -50,11 +50,14 @@ static void commit_rows(tally_engine *e, sequence *s, int n) {
 
 static int n_drafts(const step_part *p) { return p->draft ? p->draft->n : 0; }
 
-static void add_row(tally_engine *e, step_inputs *in, int seq, const int place[3], bool wanted) {
+// best: of the part; -1: the row is not wanted.
+static void add_row(tally_engine *e, step_inputs *in, int seq, const int place[3], int best) {
     int r = in->n_rows++; // place: position, slot, parent
     e->row_seq[r] = seq;
     e->row_pos[r] = place[0], e->row_slot[r] = place[1], e->row_parent[r] = place[2];
-    if (wanted) e->out_row[in->n_out++] = r;
+    if (best < 0) return;
+    e->out_best[in->n_out] = best;
+    e->out_row[in->n_out++] = r;
 }
 
 static void add_part(tally_engine *e, step_inputs *in, const step_part *part, int seq) {
@@ -65,14 +68,14 @@ static void add_part(tally_engine *e, step_inputs *in, const step_part *part, in
         int pos = s->cache.length + i;
         e->row_token[in->n_rows] = s->token[pos];
         bool wanted = part->all_logits || (part->last_logits && i == part->n_rows - 1);
-        add_row(e, in, seq, (int[]){pos, pos, i ? in->n_rows - 1 : -1}, wanted);
+        add_row(e, in, seq, (int[]){pos, pos, i ? in->n_rows - 1 : -1}, wanted ? part->best : -1);
     }
     int root = in->n_rows - 1, base = s->cache.length + part->n_rows;
     assert(n_drafts(part) == 0 || (part->last_logits && !part->all_logits && base == s->n_tokens));
     for (int i = 0; i < n_drafts(part); i++) {
         e->row_token[in->n_rows] = part->draft->token[i];
         int pos = base + draft_depth(part->draft, i) - 1;
-        add_row(e, in, seq, (int[]){pos, base + i, root + 1 + part->draft->parent[i]}, true);
+        add_row(e, in, seq, (int[]){pos, base + i, root + 1 + part->draft->parent[i]}, part->best);
     }
 }
 
@@ -83,7 +86,8 @@ static step_inputs build_inputs(tally_engine *e, const step_part *parts, int n_p
                       .pos = e->row_pos,
                       .seq = e->row_seq,
                       .block_table = e->tables,
-                      .out_row = e->out_row};
+                      .out_row = e->out_row,
+                      .best = e->out_best};
     bool trees = false;
     for (int p = 0; p < n_parts; p++) {
         add_part(e, &in, &parts[p], p);
@@ -120,6 +124,7 @@ status engine_run_parts(tally_engine *e, const step_part *parts, int n_parts, pa
         int n = n_drafts(&parts[p]), n_out = parts[p].all_logits ? parts[p].n_rows : parts[p].last_logits + n;
         part_result *r = &results[p];
         *r = (part_result){.logits = n_out ? e->ran.logits + (int64_t)wanted * e->n_vocab : NULL,
+                           .best = e->ran.best ? e->ran.best + wanted : NULL,
                            .draft_row = row + parts[p].n_rows};
         for (; row < r->draft_row && !r->fault.code;) engine_row_fault(e, row++, &r->fault);
         if (!r->fault.code && !parts[p].scratch) commit_rows(e, parts[p].seq, parts[p].n_rows);

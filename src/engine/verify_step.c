@@ -14,8 +14,11 @@ int32_t verify_step_choose(void *ctx, int row, bool *stop) {
         *stop = v->failed = true;
         return -1;
     }
-    const float *logits = v->result->logits + (int64_t)row * e->n_vocab;
-    int32_t id = sampler_choose(&g->sampling, logits, &g->history, (uint64_t)g->seq.n_tokens, &e->sampler);
+    const row_best *best = v->result->best ? &v->result->best[row] : NULL;
+    const float *logits = best && best->n ? NULL : v->result->logits + (int64_t)row * e->n_vocab;
+    uint64_t at = (uint64_t)g->seq.n_tokens;
+    int32_t id = logits ? sampler_choose(&g->sampling, logits, &g->history, at, &e->sampler)
+                        : sampler_choose_best(&g->sampling, best->id, best->logit, at, &e->sampler);
     if (e->ranks) e->ranks->broadcast(e->ranks, &id, sizeof id);
     generation_accept(g, id, logits);
     *stop = g->finish != FINISH_NONE;

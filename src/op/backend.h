@@ -38,12 +38,22 @@ typedef struct step_inputs {
     const int32_t *parent; // [n_rows] the row before r on its path (an earlier row), -1: the cache; NULL: no trees
     const int32_t *const *block_table; // [n_seqs]: block of position p is block_table[s][p / KV_BLOCK]
     const int32_t *out_row;            // [n_out] ascending
+    const int32_t
+        *best; // [n_out] how many of the row's largest logits suffice, 0: all are wanted; NULL: all of every row
 } step_inputs;
+
+// The largest logits of a row, as many as sufficed: logit descending, id ascending among equals.
+typedef struct row_best {
+    int n;
+    const int32_t *id;
+    const float *logit;
+} row_best;
 
 // The result of a step; owned by the backend, valid until the next run.
 typedef struct step_result {
-    const float *logits;            // [n_out][n_vocab]
-    const int16_t *fault;           // [n_rows] STEP_OK, or the layer in which the row's numbers stopped being finite
+    const float *logits;  // [n_out][n_vocab]
+    const row_best *best; // [n_out] n > 0: these, and the row of logits holds nothing; NULL: every row is there
+    const int16_t *fault; // [n_rows] STEP_OK, or the layer in which the row's numbers stopped being finite
     const char *const *fault_label; // [n_rows] the operation that made them
 } step_result;
 enum { STEP_OK = -2, STEP_FAULT_OUTSIDE = -1 }; // -1: before or after the layers

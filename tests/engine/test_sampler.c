@@ -118,6 +118,21 @@ static void drop(fixture *f) {
     free(f->logits);
 }
 
+// The choice from as many of the largest logits as sampler_best asks for.
+static int choose_best(fixture *f, const tally_sampling *s, uint64_t position) {
+    enum { MOST = 5000 };
+    int n = sampler_best(s, f->n);
+    int32_t ids[MOST];
+    float logits[MOST];
+    entry *e = malloc((size_t)f->n * sizeof *e);
+    assert_true(e && n <= MOST);
+    for (int i = 0; i < f->n; i++) e[i] = (entry){.logit = (double)f->logits[i], .id = i};
+    qsort(e, (size_t)f->n, sizeof *e, by_logit);
+    for (int i = 0; i < n; i++) ids[i] = e[i].id, logits[i] = f->logits[e[i].id];
+    free(e);
+    return sampler_choose_best(s, ids, logits, position, &f->scratch);
+}
+
 static int choose(fixture *f, const tally_sampling *s, const text *t, uint64_t position) {
     sampler_history h = {0};
     if (sampler_needs_history(s)) {
@@ -131,6 +146,7 @@ static int choose(fixture *f, const tally_sampling *s, const text *t, uint64_t p
     int id = sampler_choose(s, f->logits, &h, position, &f->scratch);
     free(h.prompt);
     free(h.output);
+    if (sampler_best(s, f->n)) assert_int_equal(choose_best(f, s, position), id);
     return id;
 }
 
@@ -264,6 +280,19 @@ static void test_large_vocabulary(void **state) {
     same_choices(&f, (tally_sampling){.temperature = 1, .top_p = 0.95f, .min_p = 0.01f}, &SAID, 10);
     same_choices(&f, (tally_sampling){.temperature = 3, .top_k = 5000, .top_p = 0.9f}, &SAID, 10);
     drop(&f);
+}
+
+static void test_what_suffices(void **state) {
+    (void)state;
+    tally_logit_bias bias = {1, 1};
+    assert_int_equal(sampler_best(&(tally_sampling){0}, 50), 1);
+    assert_int_equal(sampler_best(&(tally_sampling){.top_k = 7}, 50), 1);
+    assert_int_equal(sampler_best(&(tally_sampling){.temperature = 1, .top_k = 49}, 50), 49);
+    assert_int_equal(sampler_best(&(tally_sampling){.temperature = 1, .top_k = 50}, 50),
+                     0); // summed by id, not by rank
+    assert_int_equal(sampler_best(&(tally_sampling){.temperature = 1, .top_p = 0.5f}, 50), 0);
+    assert_int_equal(sampler_best(&(tally_sampling){.presence_penalty = 1}, 50), 0);
+    assert_int_equal(sampler_best(&(tally_sampling){.logit_bias = &bias, .n_logit_bias = 1}, 50), 0);
 }
 
 static void test_depends_on_key_only(void **state) {
@@ -409,6 +438,7 @@ int main(void) {
         cmocka_unit_test(test_ties),
         cmocka_unit_test(test_large_vocabulary),
         cmocka_unit_test(test_depends_on_key_only),
+        cmocka_unit_test(test_what_suffices),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_logprobs),

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 static char *element_at(const struct em_view *v, const int64_t *at) {
     return v->p + em_offset(v, at) * (int64_t)em_dtype_size(v->dtype);
 }
@@ -71,23 +73,43 @@ static int64_t line_offset(const struct em_view *v, int dim, int64_t i) {
 struct item {
     double key;
     int64_t whole, index; // whole numbers are compared exactly
+    uint64_t tie;         // decides between equal ones, before the index does
 };
 
-// Ascending; NaN is the greatest; equal keys by index, so that the order is total.
-static int ascending(const void *pa, const void *pb) {
-    const struct item *a = pa, *b = pb;
+// NaN is the greatest.
+static int by_value(const struct item *a, const struct item *b) {
     bool na = isnan(a->key), nb = isnan(b->key);
     if (na != nb) return na - nb;
     if (!na && a->key != b->key) return a->key < b->key ? -1 : 1;
-    if (a->whole != b->whole) return a->whole < b->whole ? -1 : 1;
+    return a->whole < b->whole ? -1 : a->whole > b->whole;
+}
+static int by_place(const struct item *a, const struct item *b) { // the order is total
+    if (a->tie != b->tie) return a->tie < b->tie ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
 }
-static int descending(const void *pa, const void *pb) {
-    const struct item *a = pa, *b = pb;
-    struct item x = *a, y = *b;
-    x.index = y.index = 0;
-    int c = ascending(&y, &x);
-    return c ? c : a->index < b->index ? -1 : a->index > b->index;
+static int ascending(const void *a, const void *b) {
+    int c = by_value(a, b);
+    return c ? c : by_place(a, b);
+}
+static int descending(const void *a, const void *b) {
+    int c = by_value(b, a);
+    return c ? c : by_place(a, b);
+}
+
+// The first k to the front, in order.
+static void sort_items(struct item *item, int64_t n, int64_t k, bool down) {
+    int (*order)(const void *, const void *) = down ? descending : ascending;
+    if (k > n / 8) {
+        qsort(item, (size_t)n, sizeof *item, order);
+        return;
+    }
+    for (int64_t i = 0, have = 0; i < n; i++) { // few of many: kept in order while they are met
+        struct item x = item[i];
+        if (have == k && (k == 0 || order(&x, &item[k - 1]) > 0)) continue;
+        int64_t at = have < k ? have++ : k - 1;
+        for (; at > 0 && order(&x, &item[at - 1]) < 0; at--) item[at] = item[at - 1];
+        item[at] = x;
+    }
 }
 
 int em_sort(const struct em_sort *s) {
@@ -101,10 +123,11 @@ int em_sort(const struct em_sort *s) {
         for (int64_t i = 0; i < n; i++) {
             item[i].index = i;
             item[i].whole = 0;
+            item[i].tie = s->ties ? hash_mix(s->ties ^ (uint64_t)i) : 0;
             em_load_f64(x->dtype, src + i * step * size, 1, &item[i].key, 1);
             if (em_is_int(x->dtype)) em_load_i64(x->dtype, src + i * step * size, 1, &item[i].whole, 1);
         }
-        qsort(item, (size_t)n, sizeof *item, s->descending ? descending : ascending);
+        sort_items(item, n, s->k, s->descending);
         for (int64_t i = 0; i < s->k; i++) {
             const struct em_view *v = s->values;
             if (v) {

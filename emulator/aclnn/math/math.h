@@ -169,12 +169,13 @@ int em_where(const struct em_view *cond, const struct em_view *a, const struct e
 int em_gather(const struct em_view *x, int dim, const struct em_view *index, const struct em_view *out);
 // dst[.., index[i], ..] = src[.., i, ..]
 int em_scatter(const struct em_view *dst, int dim, const struct em_view *index, const struct em_view *src);
-// Values and indices (either may be NULL) of the first k in order; equal values by ascending index.
+// Values and indices (either may be NULL) of the first k in order; equal values by ascending index, or in an order of `ties`.
 struct em_sort {
     const struct em_view *x, *values, *indices;
     int dim;
     int64_t k;
     bool descending;
+    uint64_t ties; // 0: by index
 };
 int em_sort(const struct em_sort *s);
 int em_arg_max(const struct em_view *x, int dim, const struct em_view *out,

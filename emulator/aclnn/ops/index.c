@@ -9,7 +9,7 @@
 typedef struct {
     int dim, values, indices; // slots; -1: not wanted
     int64_t k;
-    bool descending, accumulate, kept;
+    bool descending, accumulate, kept, any_ties;
     double value;
     const int64_t *list;
     int n;
@@ -284,6 +284,7 @@ static aclError run_sort(const emu_run *run) {
     const index_attrs *t = run->attrs;
     struct em_view x = op_view(run, 0), v, i;
     struct em_sort s = {.x = &x, .dim = t->dim, .k = t->k, .descending = t->descending};
+    if (t->any_ties) s.ties = run->perturb;
     if (t->values >= 0) s.values = op_optional(run, t->values, &v);
     if (t->indices >= 0) s.indices = op_optional(run, t->indices, &i);
     return op_done(run, em_sort(&s));
@@ -303,6 +304,7 @@ aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t 
     emu_op_need(&op, sorted, "sorted must be true");
     emu_op_sign(&op, k);
     index_attrs t = {.dim = op_dim(&op, dim, x), .k = k, .descending = largest, .values = 1, .indices = 2};
+    t.any_ties = true; // the documents name no order
     if (emu_op_ok(&op)) {
         int64_t want[EMU_MAX_RANK];
         memcpy(want, x->dim, sizeof want);

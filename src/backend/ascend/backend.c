@@ -48,6 +48,10 @@ ascend_view ascend_input_view(const ascend_backend *b, int at, int n) {
     return v;
 }
 
+void *ascend_logits(const ascend_backend *b) { return (char *)b->temps + b->list->temps[b->list->logits.id].offset; }
+
+aclDataType ascend_logits_type(const ascend_backend *b) { return b->temp_type[b->list->logits.id]; }
+
 int ascend_tiles(const ascend_backend *b, const tensor *t) {
     return t->rows == ROWS_OUT ? b->rows.n_out_tiles : b->rows.n_tiles;
 }
@@ -88,7 +92,7 @@ static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
     return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind +
-           (64 << 20);
+           ascend_select_bytes(l->max_out) + (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {
@@ -179,14 +183,12 @@ static status alloc_cache(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
-static size_t logit_bytes(const ascend_backend *b) { return b->temp_type[b->list->logits.id] == ACL_FLOAT ? 4 : 2; }
-
 static status alloc_host(ascend_backend *b, error *err) {
     const ascend_library *lib = &b->device.lib;
     size_t rows = (size_t)ascend_pad(b->limits.max_rows, b->spec.tile), vocab = (size_t)b->list->logits.dim[1];
-    size_t logits = (size_t)b->limits.max_out * vocab;
+    size_t logits = (size_t)b->limits.max_out * vocab, each = ascend_logits_type(b) == ACL_FLOAT ? 4 : 2;
     void *host;
-    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * logit_bytes(b) + 32), "aclrtMallocHost", err));
+    TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, logits * each + 32), "aclrtMallocHost", err));
     b->host_logits = host;
     TRY(ascend_check(&b->device, lib->aclrtMallocHost(&host, (size_t)b->n_norms * rows * 4 + 32), "aclrtMallocHost",
                      err));
@@ -266,6 +268,10 @@ static status dry_run(ascend_backend *b, error *err) {
     b->call.dry = true;
     status s = dry_row(b, table, b->limits.max_context - 1, NULL, err);
     for (int i = 0; i < blocks && attention && !s; i++) s = dry_row(b, table, i * KV_BLOCK, attention, err);
+    b->call.o = NULL;
+    for (int n = 1; n <= b->limits.max_out && b->selection.top && !s;
+         n += b->limits.max_out - 1 ? b->limits.max_out - 1 : 1)
+        s = ascend_select_launch(b, n, err);
     b->call.dry = false;
     free(table);
     if (s) return s;
@@ -289,6 +295,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_attention_prepare(b, err));
     TRY(ascend_rope_prepare(b, g->weights, err));
     TRY(alloc_host(b, err));
+    TRY(ascend_select_prepare(b, err));
     TRY(alloc_cache(b, err));
     TRY(ascend_graph_prepare(b, err));
     return dry_run(b, err);
@@ -302,6 +309,7 @@ static void ascend_destroy(backend *base) {
     lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, b->device.timeout_ms);
     ascend_graph_free(b);
     ascend_rows_free(b);
+    ascend_select_free(b);
     if (b->host_logits) lib->aclrtFreeHost(b->host_logits);
     if (b->host_rstd) lib->aclrtFreeHost(b->host_rstd);
     ascend_device_close(&b->device);
@@ -325,23 +333,19 @@ static status copy_async(ascend_backend *b, void *dst, const void *src, size_t n
                         "aclrtMemcpyAsync", err);
 }
 
-// Everything goes into the stream, then it is waited for once.
+// Everything goes into the stream, then it is waited for once (twice where the largest logits left a doubt).
 status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err) {
     const ascend_rows *r = &b->rows;
     ascend_rows_fill(b, in);
-    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * r->tile), vocab = (size_t)b->list->logits.dim[1];
-    const void *logits = (const char *)b->temps + b->list->temps[b->list->logits.id].offset;
+    size_t norms = (size_t)b->n_norms * (size_t)(r->n_tiles * r->tile);
     TRY(copy_async(b, b->inputs, r->host, (size_t)r->n_ints * sizeof *r->host, ACL_MEMCPY_HOST_TO_DEVICE, err));
     uint64_t begin = clock_now_ns();
     TRY(b->observer ? run_observed(b, err) : ascend_graph_run(b, err));
     if (b->observer) b->observer->step(b->observer->user, in, begin, clock_now_ns());
     TRY(copy_async(b, b->host_rstd, b->scratch.rstd, norms * 4, ACL_MEMCPY_DEVICE_TO_HOST, err));
-    TRY(copy_async(b, b->host_logits, logits, (size_t)r->n_out * vocab * logit_bytes(b), ACL_MEMCPY_DEVICE_TO_HOST,
-                   err));
+    TRY(ascend_select_begin(b, in, err));
     TRY(ascend_device_sync(&b->device, err));
-    dtype type = logit_bytes(b) == 4 ? DTYPE_F32 : b->type;
-    dtype_get(type)->to_f32(b->logits, b->host_logits, in->n_out * b->list->logits.dim[1]);
-    return STATUS_OK;
+    return ascend_select_end(b, in, err);
 }
 
 // Nothing of a step that failed may still run when the caller goes on, and what it wrote into the cache may be anything.
@@ -370,7 +374,10 @@ static status ascend_run(backend *base, const step_inputs *in, step_result *out,
         after_failure(b, in);
         return s;
     }
-    *out = (step_result){.logits = in->n_out ? b->logits : NULL, .fault = b->fault, .fault_label = b->fault_label};
+    *out = (step_result){.logits = in->n_out ? b->logits : NULL,
+                         .best = b->selection.on ? b->selection.best : NULL,
+                         .fault = b->fault,
+                         .fault_label = b->fault_label};
     return STATUS_OK;
 }
 

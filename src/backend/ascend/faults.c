@@ -44,7 +44,8 @@ static bool find_faults(ascend_backend *b, const step_inputs *in) {
         }
     }
     for (int i = 0; i < in->n_out; i++) {
-        bool finite = true;
+        bool finite = true; // as a row is whose largest logits were enough
+        if (!b->selection.whole[i]) continue;
         for (int64_t j = 0; j < vocab && finite; j++) finite = isfinite(b->logits[i * vocab + j]);
         if (finite || b->fault[in->out_row[i]] != STEP_OK) continue;
         mark(b, in->out_row[i], g->n_ops - 1);

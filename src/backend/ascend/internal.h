@@ -87,6 +87,17 @@ typedef struct ascend_graphs {
     int64_t steps, replays;
 } ascend_graphs;
 
+// The largest logits of the step's wanted rows (select.c).
+typedef struct ascend_selection {
+    int top;             // of each row; 0: rows always come back whole
+    bool on;             // in this step
+    bool *whole;         // [max_out] rows of logits that came back
+    void *device, *host; // host: pinned
+    int32_t *id;         // [max_out][64]
+    float *logit;
+    row_best *best; // [max_out]
+} ascend_selection;
+
 typedef struct ascend_backend {
     backend base;
     ascend_spec spec;
@@ -124,6 +135,7 @@ typedef struct ascend_backend {
         banned; // [rows] rows whose numbers are not finite by themselves: their keys and values are kept from the cache
     int *banned_by; // [rows] the operation that found it
     ascend_graphs graphs;
+    ascend_selection selection;
     const run_observer *observer; // borrowed; NULL: none
     error broken;                 // code STATUS_OK, or the first failure since which the device is not to be trusted
 } ascend_backend;
@@ -147,7 +159,9 @@ ascend_view ascend_weight_view(const ascend_backend *b, const tensor *w); // [n,
 ascend_view ascend_turned(ascend_view v);                                 // the last two dimensions swapped
 ascend_view ascend_flat(ascend_view v); // [rows, a, b] dense in its rows -> [rows, a * b]
 ascend_view ascend_input_view(const ascend_backend *b, int at, int n); // n integers of the step's inputs
-int ascend_tiles(const ascend_backend *b, const tensor *t);            // product tiles of the step
+void *ascend_logits(const ascend_backend *b);                          // the list's result, [wanted rows, n_vocab]
+aclDataType ascend_logits_type(const ascend_backend *b);
+int ascend_tiles(const ascend_backend *b, const tensor *t); // product tiles of the step
 
 // ---- the step's rows (rows.c) ------------------------------------------------------------------------------------------------
 
@@ -177,6 +191,16 @@ aclDataType ascend_weight_type(const ascend_backend *b, const weight *w); // on 
 
 status ascend_run_step(ascend_backend *b, const step_inputs *in, error *err);
 status ascend_settle_faults(ascend_backend *b, const step_inputs *in, error *err); // after a step has run
+
+// ---- the largest logits (select.c) -------------------------------------------------------------------------------------------
+
+int64_t ascend_select_bytes(int max_out); // on the device
+status ascend_select_prepare(ascend_backend *b, error *err);
+void ascend_select_free(ascend_backend *b);
+status ascend_select_launch(ascend_backend *b, int n, error *err); // of the first n wanted rows
+// Behind a step's operators: what brings back rows, or the largest of them; after the wait: what is still missing, and both in F32.
+status ascend_select_begin(ascend_backend *b, const step_inputs *in, error *err);
+status ascend_select_end(ascend_backend *b, const step_inputs *in, error *err);
 
 // ---- running the list --------------------------------------------------------------------------------------------------------
 

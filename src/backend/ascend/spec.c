@@ -28,9 +28,10 @@ static status parse_off(str value, unsigned *off, error *err) {
         } else if (found >= 0) {
             *off |= 1u << found;
         } else {
-            return error_set(err, STATUS_BAD_ARGUMENT,
-                             "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe",
-                             STR_ARG(word));
+            return error_set(
+                err, STATUS_BAD_ARGUMENT,
+                "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe, topk",
+                STR_ARG(word));
         }
         at += word.len + 1;
     }

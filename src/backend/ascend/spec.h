@@ -14,7 +14,8 @@
     X(SWIGLU, "swiglu") \
     X(SCATTER, "scatter") \
     X(BIAS, "bias") \
-    X(MOE, "moe")
+    X(MOE, "moe") \
+    X(TOPK, "topk")
 
 typedef enum ascend_fused {
 #define ASCEND_FUSED_ENUM(name, text) ASCEND_FUSED_##name,
