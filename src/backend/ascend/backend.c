@@ -282,6 +282,16 @@ static status dry_run(ascend_backend *b, error *err) {
     return s;
 }
 
+// As many as a step of one tile calls operators, three times over and once more for every further tile, so that the shapes that take
+// turns find their own.
+static status keep_executors(ascend_backend *b, error *err) {
+    enum { MOST = 16384 };
+    const ascend_library *lib = &b->device.lib;
+    if (!ascend_fuses(b, ASCEND_FUSED_EXECUTORS) || !lib->aclSetAclOpExecutorRepeatable) return STATUS_OK;
+    int64_t n = b->call.calls * (2 + ascend_pad(b->limits.max_rows, b->spec.tile) / b->spec.tile);
+    return ascend_executors_init(&b->call.executors, lib, n < MOST ? (int)n : MOST, err);
+}
+
 static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
                              const step_limits *limits, error *err) {
     ascend_backend *b = (ascend_backend *)base;
@@ -298,7 +308,8 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_select_prepare(b, err));
     TRY(alloc_cache(b, err));
     TRY(ascend_graph_prepare(b, err));
-    return dry_run(b, err);
+    TRY(dry_run(b, err));
+    return keep_executors(b, err);
 }
 
 static void ascend_destroy(backend *base) {
@@ -308,6 +319,7 @@ static void ascend_destroy(backend *base) {
     ascend_device_enter(&b->device, &err);
     lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, b->device.timeout_ms);
     ascend_graph_free(b);
+    ascend_executors_free(&b->call.executors);
     ascend_rows_free(b);
     ascend_select_free(b);
     if (b->host_logits) lib->aclrtFreeHost(b->host_logits);

@@ -1,6 +1,7 @@
 #include "backend/ascend/call.h"
 
 #include <stdio.h>
+#include <string.h>
 
 ascend_view ascend_view_of(void *data, aclDataType type, const int64_t dim[VIEW_MAX_DIMS]) {
     ascend_view v = {.data = data, .type = type};
@@ -24,10 +25,19 @@ const char *ascend_type_name(aclDataType type) {
 
 // ---- descriptors ---------------------------------------------------------------------------------------------------------
 
+static void compare_view(ascend_call *c, const ascend_view *v) {
+    ascend_key *k = &c->key;
+    ascend_key_add(k, (uint64_t)(uintptr_t)v->data);
+    ascend_key_add(k, (uint64_t)v->type << 8 | (uint64_t)v->rank);
+    ascend_key_add(k, (uint64_t)v->offset);
+    for (int i = 0; i < v->rank; i++) ascend_key_add(k, (uint64_t)v->dim[i]), ascend_key_add(k, (uint64_t)v->stride[i]);
+    c->type = v->type;
+}
+
 static aclTensor *make_tensor(ascend_call *c, const ascend_view *v) {
     int64_t length = v->offset + 1; // up to the last number the view reaches
     for (int i = 0; i < v->rank; i++) length += (v->dim[i] - 1) * v->stride[i];
-    if (c->n_tensors == 0) c->type = v->type;
+    if (c->made.n_tensors == 0) c->type = v->type;
     aclTensor *t = c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset,
                                                   ACL_FORMAT_ND, &length, 1, v->data);
     if (!t) c->no_memory = true;
@@ -35,42 +45,42 @@ static aclTensor *make_tensor(ascend_call *c, const ascend_view *v) {
 }
 
 aclTensor *ascend_tensor(ascend_call *c, const ascend_view *v) {
-    aclTensor *t = c->n_tensors < CALL_MAX_TENSORS ? make_tensor(c, v) : NULL;
-    if (t) c->tensor[c->n_tensors++] = t;
+    if (c->compares) return compare_view(c, v), NULL;
+    ascend_made *m = &c->made;
+    aclTensor *t = m->n_tensors < CALL_MAX_TENSORS ? make_tensor(c, v) : NULL;
+    if (t) m->tensor[m->n_tensors++] = t;
     return t;
 }
 
 aclTensorList *ascend_list(ascend_call *c, const ascend_view *v) {
-    const aclTensor *t = c->n_lists < CALL_MAX_OTHERS ? make_tensor(c, v) : NULL;
+    if (c->compares) return compare_view(c, v), NULL;
+    ascend_made *m = &c->made;
+    const aclTensor *t = m->n_lists < CALL_MAX_OTHERS ? make_tensor(c, v) : NULL;
     aclTensorList *list = t ? c->device->lib.aclCreateTensorList(&t, 1) : NULL;
-    if (list) c->list[c->n_lists++] = list; // destroying it destroys the tensor
+    if (list) m->list[m->n_lists++] = list; // destroying it destroys the tensor
     if (t && !list) c->device->lib.aclDestroyTensor(t), c->no_memory = true;
     return list;
 }
 
 aclIntArray *ascend_ints(ascend_call *c, const int64_t *values, int n) {
-    aclIntArray *a = c->n_ints < CALL_MAX_OTHERS ? c->device->lib.aclCreateIntArray(values, (uint64_t)n) : NULL;
-    if (a) c->ints[c->n_ints++] = a;
+    ascend_made *m = &c->made;
+    for (int i = -1; c->compares && i < n; i++) ascend_key_add(&c->key, (uint64_t)(i < 0 ? n : values[i]));
+    if (c->compares) return NULL;
+    aclIntArray *a = m->n_ints < CALL_MAX_OTHERS ? c->device->lib.aclCreateIntArray(values, (uint64_t)n) : NULL;
+    if (a) m->ints[m->n_ints++] = a;
     if (!a) c->no_memory = true;
     return a;
 }
 
 aclScalar *ascend_scalar(ascend_call *c, float value) {
-    aclScalar *s = c->n_scalars < CALL_MAX_OTHERS ? c->device->lib.aclCreateScalar(&value, ACL_FLOAT) : NULL;
-    if (s) c->scalar[c->n_scalars++] = s;
+    ascend_made *m = &c->made;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (c->compares) return ascend_key_add(&c->key, bits), NULL;
+    aclScalar *s = m->n_scalars < CALL_MAX_OTHERS ? c->device->lib.aclCreateScalar(&value, ACL_FLOAT) : NULL;
+    if (s) m->scalar[m->n_scalars++] = s;
     if (!s) c->no_memory = true;
     return s;
-}
-
-static void destroy_descriptors(ascend_call *c) {
-    const ascend_library *lib = &c->device->lib;
-    for (int i = 0; i < c->n_tensors; i++) lib->aclDestroyTensor(c->tensor[i]);
-    for (int i = 0; i < c->n_lists; i++) lib->aclDestroyTensorList(c->list[i]);
-    for (int i = 0; i < c->n_ints; i++) lib->aclDestroyIntArray(c->ints[i]);
-    for (int i = 0; i < c->n_scalars; i++) lib->aclDestroyScalar(c->scalar[i]);
-    c->n_tensors = c->n_lists = c->n_ints = c->n_scalars = 0;
-    c->executor = NULL;
-    c->no_memory = false;
 }
 
 // ---- the two phases ------------------------------------------------------------------------------------------------------
@@ -113,26 +123,67 @@ static status grow_workspace(ascend_call *c, error *err) {
     return STATUS_OK;
 }
 
-static status launch(ascend_call *c, const char *name, ascend_phase_2 *phase_2, error *err) {
+static status launch(ascend_call *c, const char *name, aclOpExecutor *e, ascend_phase_2 *phase_2, error *err) {
     TRY(grow_workspace(c, err));
-    aclOpExecutor *e = c->executor;
-    c->executor = NULL; // phase 2 takes it
+    c->launched = true;
     int code = phase_2(c->need ? c->workspace : NULL, c->need, e, c->device->stream);
-    c->launches++;
     return code ? fail(c, name, "phase 2", code, err) : STATUS_OK;
 }
 
 status ascend_call_finish(ascend_call *c, const char *name, int code, ascend_phase_2 *phase_2, error *err) {
+    const ascend_library *lib = &c->device->lib;
     status s = STATUS_OK;
+    bool keeps = false;
+    c->launched = false;
     if (c->no_memory) {
         s = error_set(err, STATUS_NO_MEMORY, "%s: a descriptor could not be made", name);
     } else if (code) {
         s = fail(c, name, "phase 1", code, err);
     }
     if (!s && c->need > c->largest_workspace) c->largest_workspace = c->need;
-    if (!s && !c->dry) s = launch(c, name, phase_2, err);
-    if (c->executor && !code) c->device->lib.aclDestroyAclOpExecutor(c->executor);
-    destroy_descriptors(c);
+    if (!s && !c->dry) {
+        keeps = c->repeatable && c->key.fits && lib->aclSetAclOpExecutorRepeatable(c->executor) == 0;
+        s = launch(c, name, c->executor, phase_2, err);
+    }
+    if (keeps && !s) {
+        ascend_executors_keep(&c->executors, &c->key,
+                              &(ascend_kept){.executor = c->executor, .made = c->made, .need = c->need});
+        c->made = (ascend_made){0};
+    } else {
+        bool taken = c->launched && !keeps; // by phase 2
+        if (c->executor && !code && !taken) lib->aclDestroyAclOpExecutor(c->executor);
+        ascend_made_destroy(lib, &c->made);
+    }
+    c->executor = NULL;
+    c->no_memory = c->repeatable = false;
     c->need = 0;
+    c->calls++;
+    return s;
+}
+
+// ---- calls that were seen before -------------------------------------------------------------------------------------------
+
+bool ascend_call_compares(ascend_call *c, const char *site) {
+    c->compares = c->executors.cap > 0 && !c->dry;
+    c->repeatable = c->compares;
+    c->key.n = 0;
+    ascend_key_add(&c->key, (uint64_t)(uintptr_t)site);
+    ascend_key_add(&c->key, (uint64_t)(uintptr_t)c->o);
+    return c->compares;
+}
+
+void ascend_call_evaluate(int n, ...) { (void)n; }
+
+ascend_kept *ascend_call_kept(ascend_call *c) {
+    c->compares = false;
+    return c->repeatable && c->key.fits ? ascend_executors_find(&c->executors, &c->key) : NULL;
+}
+
+status ascend_call_repeat(ascend_call *c, const char *name, ascend_kept *kept, ascend_phase_2 *phase_2, error *err) {
+    c->need = kept->need;
+    status s = launch(c, name, kept->executor, phase_2, err);
+    if (s) ascend_executors_drop(&c->executors, kept); // whatever state it is in
+    c->need = 0;
+    c->repeatable = false;
     return s;
 }

@@ -221,7 +221,7 @@ static status scores_of(ascend_backend *b, const op *o, const ascend_view *q, co
     mask.stride[0] = b->scratch.mask_columns;
     mask.offset = b->scratch.mask_columns - s->dim[3];
     // scaled first: in F16 the products of long heads may exceed its range
-    ASCEND_CALL(c, aclnnInplaceMuls, ascend_tensor(c, q), ascend_scalar(c, o->args.attention.scale));
+    ASCEND_CALL_ONCE(c, aclnnInplaceMuls, ascend_tensor(c, q), ascend_scalar(c, o->args.attention.scale));
     ASCEND_CALL(c, aclnnMatmul, ascend_tensor(c, q), ascend_tensor(c, k), ascend_tensor(c, s), 0);
     ASCEND_CALL(c, aclnnInplaceMaskedFillScalar, ascend_tensor(c, s), ascend_tensor(c, &mask),
                 ascend_scalar(c, -60000.0f));
@@ -248,7 +248,7 @@ static status composed(ascend_backend *b, const op *o, const ascend_attention_ti
     p.data = b->scratch.weights;
     TRY(scores_of(b, o, &q, &k, &s, err));
     ASCEND_CALL(c, aclnnSoftmax, ascend_tensor(c, &s), -1, ascend_tensor(c, &p));
-    ASCEND_CALL(c, aclnnMatmul, ascend_tensor(c, &p), ascend_tensor(c, &v), ascend_tensor(c, &out), 0);
+    ASCEND_CALL_ONCE(c, aclnnMatmul, ascend_tensor(c, &p), ascend_tensor(c, &v), ascend_tensor(c, &out), 0);
     return STATUS_OK;
 }
 

@@ -137,7 +137,7 @@ static status rotate_one(ascend_backend *b, const ascend_view v[3], int mode, er
     ascend_view y = VIEW(b->scratch.rope[0], v[0].type, v[0].dim[0], v[0].dim[1], v[0].dim[2]);
     ASCEND_CALL(c, aclnnRotaryPositionEmbedding, ascend_tensor(c, &v[0]), ascend_tensor(c, &v[1]),
                 ascend_tensor(c, &v[2]), mode, ascend_tensor(c, &y));
-    ASCEND_CALL(c, aclnnInplaceCopy, ascend_tensor(c, &v[0]), ascend_tensor(c, &y));
+    ASCEND_CALL_ONCE(c, aclnnInplaceCopy, ascend_tensor(c, &v[0]), ascend_tensor(c, &y));
     return STATUS_OK;
 }
 
@@ -161,8 +161,9 @@ static status rotate_by_parts(ascend_backend *b, const ascend_view v[3], int dim
     ASCEND_CALL(c, aclnnSub, ascend_tensor(c, &p), ascend_tensor(c, &q), ascend_scalar(c, 1), ascend_tensor(c, &first));
     ASCEND_CALL(c, aclnnMul, ascend_tensor(c, &x2), ascend_tensor(c, &cos), ascend_tensor(c, &p));
     ASCEND_CALL(c, aclnnMul, ascend_tensor(c, &x1), ascend_tensor(c, &sin), ascend_tensor(c, &q));
-    ASCEND_CALL(c, aclnnAdd, ascend_tensor(c, &p), ascend_tensor(c, &q), ascend_scalar(c, 1), ascend_tensor(c, &x2));
-    ASCEND_CALL(c, aclnnInplaceCopy, ascend_tensor(c, &x1), ascend_tensor(c, &first));
+    ASCEND_CALL_ONCE(c, aclnnAdd, ascend_tensor(c, &p), ascend_tensor(c, &q), ascend_scalar(c, 1),
+                     ascend_tensor(c, &x2));
+    ASCEND_CALL_ONCE(c, aclnnInplaceCopy, ascend_tensor(c, &x1), ascend_tensor(c, &first));
     return STATUS_OK;
 }
 

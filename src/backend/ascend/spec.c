@@ -30,7 +30,8 @@ static status parse_off(str value, unsigned *off, error *err) {
         } else {
             return error_set(
                 err, STATUS_BAD_ARGUMENT,
-                "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe, topk",
+                "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe, topk, "
+                "executors",
                 STR_ARG(word));
         }
         at += word.len + 1;

@@ -15,7 +15,8 @@
     X(SCATTER, "scatter") \
     X(BIAS, "bias") \
     X(MOE, "moe") \
-    X(TOPK, "topk")
+    X(TOPK, "topk") \
+    X(EXECUTORS, "executors")
 
 typedef enum ascend_fused {
 #define ASCEND_FUSED_ENUM(name, text) ASCEND_FUSED_##name,

@@ -43,8 +43,9 @@
     X(nnopbase, aclDestroyTensorList) \
     X(nnopbase, aclDestroyAclOpExecutor)
 
-// Functions that older libraries lack; NULL there.
+// Functions that are done without where a library lacks them; NULL there.
 #define ASCEND_OPTIONAL(X) \
+    X(nnopbase, aclSetAclOpExecutorRepeatable) \
     X(ascendcl, aclmdlRICaptureBegin) \
     X(ascendcl, aclmdlRICaptureEnd) \
     X(ascendcl, aclmdlRIExecuteAsync) \
