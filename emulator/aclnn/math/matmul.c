@@ -38,6 +38,20 @@ static void lower(enum em_precision p, float *x, int64_t n) {
     }
 }
 
+// n elements from the start of stored row i of a FRACTAL_NZ matrix of c0 = 16: pieces of 16 side by side, one every 16 * 16 elements
+// for each 16 rows.
+static void load_stored_row(const struct em_view *v, int64_t i, float *dst, int64_t n) {
+    enum { C0 = 16, PIECES = 64 };
+    uint16_t raw[C0 * PIECES];
+    int64_t rows = v->dim[v->nz_turned ? 1 : 0], next = (rows + 15) / 16 * 16 * C0;
+    const char *p = v->p + i * C0 * 2;
+    for (int64_t k = 0; k < n; k += C0 * PIECES) {
+        int64_t len = n - k < C0 * PIECES ? n - k : C0 * PIECES;
+        for (int64_t j = 0; j < len; j += C0, p += next * 2) memcpy(raw + j, p, C0 * 2);
+        em_load_f32(v->dtype, (const char *)raw, 1, dst + k, len);
+    }
+}
+
 // Row or column `i` of a matrix, `n` elements along dimension `dim`.
 static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, int64_t n) {
     int64_t size = (int64_t)em_dtype_size(v->dtype);
@@ -47,6 +61,10 @@ static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, i
     }
     int64_t c0 = 32 / size;
     bool across = dim != (int)v->nz_turned; // along a stored row: c0 elements side by side; down a column: all c0 apart
+    if (across && c0 == 16) {
+        load_stored_row(v, i, dst, n);
+        return;
+    }
     for (int64_t k = 0; k < n;) {
         int64_t at[2] = {dim ? i : k, dim ? k : i}, len = across ? c0 : n;
         if (len > n - k) len = n - k;

@@ -20,6 +20,16 @@ static void convert(const struct em_view *src, char *dst, int64_t elements) {
     struct em_view nz = *src;
     nz.nz = true, nz.nz_turned = false;
     memset(dst, 0, (size_t)(elements * size));
+    if (src->rank == 2 && !src->nz && src->stride[1] == 1) { // row by row, c0 elements at once
+        int64_t c0 = 32 / size, rows = up(src->dim[0], 16), c = src->dim[1];
+        for (int64_t r = 0; r < src->dim[0]; r++) {
+            const char *row = src->p + r * src->stride[0] * size;
+            for (int64_t k = 0; k < c; k += c0)
+                memcpy(dst + (k / c0 * rows + r) * c0 * size, row + k * size,
+                       (size_t)((c - k < c0 ? c - k : c0) * size));
+        }
+        return;
+    }
     for (int64_t i = 0; i < em_count(src); i++) {
         em_unravel(i, src->rank, src->dim, at);
         memcpy(dst + em_offset(&nz, at) * size, src->p + em_offset(src, at) * size, (size_t)size);

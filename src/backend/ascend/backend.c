@@ -25,9 +25,9 @@ ascend_view ascend_rows_view(const ascend_backend *b, const tensor *t, int tile)
 
 ascend_view ascend_weight_view(const ascend_backend *b, const tensor *w) {
     const ascend_weight *o = &b->weights[w->id];
-    return ascend_view_of(
-        o->data, o->type,
-        (const int64_t[VIEW_MAX_DIMS]){w->dim[0], w->n_dims > 1 ? w->dim[1] : 0, w->n_dims > 2 ? w->dim[2] : 0});
+    ascend_view v = VIEW(o->data, o->type, w->dim[0], w->n_dims > 1 ? w->dim[1] : 0, w->n_dims > 2 ? w->dim[2] : 0);
+    v.nz = o->nz;
+    return v;
 }
 
 ascend_view ascend_turned(ascend_view v) {
@@ -297,6 +297,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     ascend_backend *b = (ascend_backend *)base;
     b->list = g, b->cache = *desc, b->limits = *limits;
     TRY(ascend_device_enter(&b->device, err));
+    TRY(ascend_weights_prepare(b, err));
     TRY(choose_types(b, err));
     TRY(ascend_device_alloc(&b->device, workspace_bytes, "the step's temporaries", &b->temps, err));
     TRY(ascend_rows_alloc(b, err));
@@ -400,6 +401,7 @@ static const backend_vtable ascend_vtable = {
     .destroy = ascend_destroy,
     .supports = ascend_supports,
     .weight_bytes = ascend_weight_bytes,
+    .weight_layout = ascend_weight_layout,
     .block_bytes = ascend_block_bytes,
     .scratch_bytes = ascend_scratch_bytes,
     .memory_available = ascend_memory_available,

@@ -28,18 +28,27 @@ const char *ascend_type_name(aclDataType type) {
 static void compare_view(ascend_call *c, const ascend_view *v) {
     ascend_key *k = &c->key;
     ascend_key_add(k, (uint64_t)(uintptr_t)v->data);
-    ascend_key_add(k, (uint64_t)v->type << 8 | (uint64_t)v->rank);
+    ascend_key_add(k, (uint64_t)v->type << 8 | (uint64_t)v->nz << 7 | (uint64_t)v->rank);
     ascend_key_add(k, (uint64_t)v->offset);
     for (int i = 0; i < v->rank; i++) ascend_key_add(k, (uint64_t)v->dim[i]), ascend_key_add(k, (uint64_t)v->stride[i]);
     c->type = v->type;
+}
+
+// Storage: [columns / 16, rows / 16, 16, 16] of the matrix that was converted.
+static aclTensor *make_nz(const ascend_call *c, const ascend_view *v) {
+    bool turned = v->stride[1] != 1;
+    int64_t rows = v->dim[turned], columns = v->dim[!turned];
+    const int64_t stored[4] = {(columns + NZ_UNIT - 1) / NZ_UNIT, (rows + NZ_UNIT - 1) / NZ_UNIT, NZ_UNIT, NZ_UNIT};
+    return c->device->lib.aclCreateTensor(v->dim, 2, v->type, v->stride, 0, ACL_FORMAT_FRACTAL_NZ, stored, 4, v->data);
 }
 
 static aclTensor *make_tensor(ascend_call *c, const ascend_view *v) {
     int64_t length = v->offset + 1; // up to the last number the view reaches
     for (int i = 0; i < v->rank; i++) length += (v->dim[i] - 1) * v->stride[i];
     if (c->made.n_tensors == 0) c->type = v->type;
-    aclTensor *t = c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset,
-                                                  ACL_FORMAT_ND, &length, 1, v->data);
+    aclTensor *t = v->nz ? make_nz(c, v)
+                         : c->device->lib.aclCreateTensor(v->dim, (uint64_t)v->rank, v->type, v->stride, v->offset,
+                                                          ACL_FORMAT_ND, &length, 1, v->data);
     if (!t) c->no_memory = true;
     return t;
 }

@@ -14,7 +14,7 @@
 #include "backend/ascend/executors.h"
 #include "op/op.h"
 
-enum { VIEW_MAX_DIMS = 4 };
+enum { VIEW_MAX_DIMS = 4, NZ_UNIT = 16 }; // NZ_UNIT: rows, and numbers of 2 bytes in a row, of a fractal
 
 typedef struct ascend_view { // numbers on the device
     void *data;              // start of the storage, 32-byte aligned
@@ -22,6 +22,7 @@ typedef struct ascend_view { // numbers on the device
     int rank;
     int64_t dim[VIEW_MAX_DIMS], stride[VIEW_MAX_DIMS]; // stride in numbers
     int64_t offset;                                    // numbers from data to the first element
+    bool nz; // FRACTAL_NZ: of the matrix as it is stored, turned back if need be
 } ascend_view;
 
 // Contiguous [dim0, dim1, ...]; dims that are 0 end the list.

@@ -14,6 +14,7 @@ enum {
 typedef struct ascend_weight {
     void *data; // on the device; NULL: not uploaded
     aclDataType type;
+    bool nz; // stored as FRACTAL_NZ
 } ascend_weight;
 
 // The queries of one sequence at the positions of one cache block, as far as they are rows of one product tile.
@@ -185,7 +186,10 @@ void ascend_block_poison(backend *base, int block, int first_pos);
 
 int64_t ascend_weight_bytes(const backend *base, const weight *w);
 status ascend_weight_upload(backend *base, const weight_set *weights, int id, error *err);
+const char *ascend_weight_layout(const backend *base, const weight *w);
 aclDataType ascend_weight_type(const ascend_backend *b, const weight *w); // on the device
+status ascend_weights_prepare(ascend_backend *b,
+                              error *err); // the list is known: weights that serve so become FRACTAL_NZ
 
 // ---- rows that are not finite (faults.c) -------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ static status parse_off(str value, unsigned *off, error *err) {
             return error_set(
                 err, STATUS_BAD_ARGUMENT,
                 "--device: off=%.*s is none of all, add_norm, rope, attention, swiglu, scatter, bias, moe, topk, "
-                "executors",
+                "executors, nz",
                 STR_ARG(word));
         }
         at += word.len + 1;

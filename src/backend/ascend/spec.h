@@ -16,7 +16,8 @@
     X(BIAS, "bias") \
     X(MOE, "moe") \
     X(TOPK, "topk") \
-    X(EXECUTORS, "executors")
+    X(EXECUTORS, "executors") \
+    X(NZ, "nz")
 
 typedef enum ascend_fused {
 #define ASCEND_FUSED_ENUM(name, text) ASCEND_FUSED_##name,

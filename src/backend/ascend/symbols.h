@@ -91,6 +91,7 @@
     X(aclnnSoftmax, CHIPS_ALL) \
     X(aclnnSub, CHIPS_ALL) \
     X(aclnnSwiGlu, CHIPS_310P_UP) \
-    X(aclnnTopk, CHIPS_ALL)
+    X(aclnnTopk, CHIPS_ALL) \
+    X(aclnnTransMatmulWeight, CHIPS_310P_UP)
 
 #endif

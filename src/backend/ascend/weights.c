@@ -16,9 +16,24 @@ aclDataType ascend_weight_type(const ascend_backend *b, const weight *w) {
 static int64_t numbers(const weight *w) { return w->n_experts * w->n * w->k; }
 static dtype host_type(aclDataType t) { return t == ACL_FLOAT ? DTYPE_F32 : t == ACL_BF16 ? DTYPE_BF16 : DTYPE_F16; }
 
+// Projections of the layers may become FRACTAL_NZ on A2 and A3. Not what is in F32, nor the experts', whose grouped product takes them
+// as they are, nor a head that may be the embedding as well.
+static bool may_be_nz(const ascend_backend *b, const weight *w) {
+    bool chip = b->device.family == ASCEND_A2 || b->device.family == ASCEND_A3;
+    return chip && ascend_fuses(b, ASCEND_FUSED_NZ) && b->device.lib.aclnnTransMatmulWeight && w->n > 1 && w->k > 1 &&
+           w->role == WEIGHT_LINEAR && w->layer >= 0 && ascend_weight_type(b, w) != ACL_FLOAT;
+}
+
+const char *ascend_weight_layout(const backend *base, const weight *w) {
+    return may_be_nz((const ascend_backend *)base, w) ? "FRACTAL_NZ" : "as in the file";
+}
+
+// NZ pads both dimensions to 16.
 int64_t ascend_weight_bytes(const backend *base, const weight *w) {
     const ascend_backend *b = (const ascend_backend *)base;
-    return dtype_row_bytes(host_type(ascend_weight_type(b, w)), numbers(w));
+    int64_t n = numbers(w);
+    if (may_be_nz(b, w)) n = (w->n + NZ_UNIT - 1) / NZ_UNIT * NZ_UNIT * ((w->k + NZ_UNIT - 1) / NZ_UNIT * NZ_UNIT);
+    return dtype_row_bytes(host_type(ascend_weight_type(b, w)), n);
 }
 
 // Numbers that are finite in the file and not on the device would make every row that meets them infinite.
@@ -114,11 +129,53 @@ status ascend_weight_upload(backend *base, const weight_set *weights, int id, er
     aclDataType type = ascend_weight_type(b, w);
     void *same = shared_with(b, weights, id, type);
     if (same) {
-        *dst = (ascend_weight){same, type};
+        *dst = (ascend_weight){.data = same, .type = type};
         return STATUS_OK;
     }
     void *data;
     TRY(ascend_device_alloc(&b->device, ascend_weight_bytes(base, w), w->label, &data, err));
-    *dst = (ascend_weight){data, type};
+    *dst = (ascend_weight){.data = data, .type = type};
     return upload_all(b, w, dst, err);
+}
+
+// ---- FRACTAL_NZ ------------------------------------------------------------------------------------------------------------
+
+static status convert(ascend_backend *b, const weight *w, ascend_weight *on_device, error *err) {
+    ascend_call *c = &b->call;
+    ascend_view v = VIEW(on_device->data, on_device->type, w->n, w->k);
+    ASCEND_CALL(c, aclnnTransMatmulWeight, ascend_tensor(c, &v));
+    on_device->nz = true;
+    return STATUS_OK;
+}
+
+// No document says that Addmm takes such a weight, so one with a bias stays as it is.
+static bool serves(const op *o) { return o->code == OP_LINEAR && o->in[2].where == STORAGE_NONE; }
+
+static bool serves_always(const op_list *g, int id) {
+    bool any = false;
+    for (int i = 0; i < g->n_ops; i++) {
+        for (int j = 0; j < g->ops[i].n_in; j++) {
+            const tensor *t = &g->ops[i].in[j];
+            if (t->where != STORAGE_WEIGHT || t->id != id) continue;
+            if (j != 1 || !serves(&g->ops[i])) return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+// In place. The conversion's workspace is as large as the largest weight, and is given back.
+status ascend_weights_prepare(ascend_backend *b, error *err) {
+    ascend_call *c = &b->call;
+    for (int i = 0; i < b->n_weights; i++) {
+        const weight *w = &b->list->weights->w[i];
+        if (b->weights[i].data && may_be_nz(b, w) && serves_always(b->list, i)) TRY(convert(b, w, &b->weights[i], err));
+    }
+    if (!c->workspace) return STATUS_OK;
+    TRY(ascend_device_sync(&b->device, err));
+    ascend_device_free(&b->device, c->workspace);
+    c->workspace = NULL;
+    c->workspace_bytes = c->largest_workspace = 0;
+    c->calls = c->growths = 0;
+    return STATUS_OK;
 }
