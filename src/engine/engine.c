@@ -114,8 +114,8 @@ status engine_plan_init(engine_plan *p, const tally_model *source, const tally_e
     TRY(check_options(o, &source->config, err));
     TRY(engine_plan_level(o->cpu_level, &p->level, err));
     TRY(checkpoint_load_tensors(source->ck, !o->no_mmap, err));
-    // The attention of NPUs wants q, k and v dense.
-    unsigned passes = on_processor(o) ? PASS_ALL : PASS_FUSE_ADD_NORM | PASS_MERGE_GATED;
+    // NPUs rotate and attend to dense tensors; norms and the cache take strides.
+    unsigned passes = on_processor(o) ? PASS_ALL : PASS_FUSE_ADD_NORM | PASS_MERGE_GATED | PASS_MERGE_NORMED;
     TRY(model_build(&p->model, &source->config, source->ck, DTYPE_BF16, o->no_fuse ? 0 : passes, err));
     TRY(engine_plan_cache_types(&p->model, o->cache_k, o->cache_v, err));
     TRY(pool_create(&p->threads, o->threads ? o->threads : cpu_physical_cores(), err));

@@ -105,7 +105,26 @@ static bool is_gated(const op_list *g, int at) {
     return false;
 }
 
-static void merge_linear(op_list *g, bool only_gated) {
+// Whether what the n projections from `at` on give is read by norms, which write their result elsewhere, and by the cache alone.
+static bool is_normed(const op_list *g, int at, int n) {
+    for (int i = at + n; i < g->n_ops; i++) {
+        const op *o = &g->ops[i];
+        for (int j = 0; j < o->n_in; j++) {
+            bool reads = false;
+            for (int k = at; k < at + n; k++)
+                reads |= o->in[j].where == STORAGE_TEMP && o->in[j].id == g->ops[k].out[0].id;
+            if (reads && o->code != OP_RMS_NORM && o->code != OP_KV_STORE) return false;
+        }
+    }
+    return g->ops[at].code == OP_LINEAR;
+}
+
+static bool may_merge(const op_list *g, int at, int n, unsigned passes) {
+    return passes & PASS_MERGE_LINEAR || (passes & PASS_MERGE_GATED && is_gated(g, at)) ||
+           (passes & PASS_MERGE_NORMED && is_normed(g, at, n));
+}
+
+static void merge_linear(op_list *g, unsigned passes) {
     int n_map = g->n_temps * 2; // merging adds at most one temporary per projection
     moved *map = arena_alloc(g->memory, (size_t)n_map * sizeof *map);
     if (!map) {
@@ -116,7 +135,7 @@ static void merge_linear(op_list *g, bool only_gated) {
     for (int i = 0; i < g->n_ops && !g->failed; i++) {
         int n = 1;
         while (i + n < g->n_ops && n < WEIGHT_MAX_PARTS && can_merge(&g->ops[i], &g->ops[i + n])) n++;
-        if (n > 1 && (!only_gated || is_gated(g, i))) merge_at(g, i, n, map);
+        if (n > 1 && may_merge(g, i, n, passes)) merge_at(g, i, n, map);
     }
     if (!g->failed) move_all(g, map);
 }
@@ -144,7 +163,7 @@ static void fuse_add_norm(op_list *g) {
 
 status passes_run(op_list *g, unsigned passes) {
     if (g->failed) return g->failed;
-    if (passes & (PASS_MERGE_LINEAR | PASS_MERGE_GATED)) merge_linear(g, !(passes & PASS_MERGE_LINEAR));
+    if (passes & (PASS_MERGE_LINEAR | PASS_MERGE_GATED | PASS_MERGE_NORMED)) merge_linear(g, passes);
     if (!g->failed && (passes & PASS_FUSE_ADD_NORM)) fuse_add_norm(g);
     return g->failed;
 }

@@ -155,6 +155,26 @@ static void test_capture(void **state) {
     fixture_close(&f);
 }
 
+// What docs/ascend.md and docs/plan.md say a step calls.
+static void check_calls(const char *device, bool moe, int layer, int outside) {
+    float logits[VOCAB];
+    fixture f = fixture_open(device, DTYPE_BF16, moe);
+    emulated_trace(&f.emu, f.trace);
+    eval(&f, 0, 1, logits);
+    char *text = emulated_trace_read(&f.emu, f.trace);
+    assert_int_equal(emulated_trace_count(text, "(phase 2,"), layer * LAYERS + outside);
+    // q, k and v are one product, as are gate and up
+    assert_int_equal(emulated_trace_count(text, "aclnnMm(phase 2,"), (moe ? 3 : 4) * LAYERS + 1);
+    free(text);
+    fixture_close(&f);
+}
+
+static void test_calls(void **state) {
+    (void)state;
+    check_calls("emu:910B3,tile=16", false, 14, 8);
+    check_calls("emu:910_9382,cann=8.5,tile=16", true, 21, 8);
+}
+
 // Room for fewer than a step needs: the oldest gives way, and what is kept stays right.
 static void test_eviction(void **state) {
     (void)state;
@@ -188,8 +208,8 @@ static void test_eviction(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),   cmocka_unit_test(test_moe),      cmocka_unit_test(test_composed),
-        cmocka_unit_test(test_capture), cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_dense),   cmocka_unit_test(test_moe),   cmocka_unit_test(test_composed),
+        cmocka_unit_test(test_capture), cmocka_unit_test(test_calls), cmocka_unit_test(test_eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

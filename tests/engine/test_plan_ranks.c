@@ -153,10 +153,11 @@ static void check_link(const published_shape *k, int tp, const json_t *p, const 
     expect(k, tp, "time_s", step_at(p, step, "time_s"), time);
 }
 
-// Of the Ascend backend's list: gate and up are one product, q, k and v three, sums and norms one where they meet.
+// Of the Ascend backend's list: gate and up are one product, q, k and v three, or one where head norms follow; sums and norms are one
+// where they meet.
 static double launches_by_hand(const published_shape *k) {
     bool qwen3 = strncmp(k->arch, "qwen3", 5) == 0;
-    int attention = 3 + (qwen3 ? 2 : 0) + 2 + 2 + 1;      // products, head norms, rotations, cache and attention, o
+    int attention = (qwen3 ? 1 + 2 : 3) + 2 + 2 + 1;      // products, head norms, rotations, cache and attention, o
     int mlp = k->experts ? 2 + 1 + 1 + 1 + 1 : 1 + 1 + 1; // router and choice; gate+up; gate; down; combining
     // embedding, table, first norm; the last layer's sum, rows, norm, head, in place of one of the layers' sums with norm
     return k->layers * (attention + mlp + 2) + 3 + 4 - 1;

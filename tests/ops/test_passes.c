@@ -201,10 +201,11 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     error err;
     assert_int_equal(tally_model_open(&m, path, &terr), 0);
     assert_int_equal(checkpoint_load_tensors(m->ck, false, &err), STATUS_OK);
-    model plain, fused, gated;
+    model plain, fused, gated, normed;
     assert_int_equal(model_build(&plain, &m->config, m->ck, DTYPE_BF16, 0, &err), STATUS_OK);
     assert_int_equal(model_build(&fused, &m->config, m->ck, DTYPE_BF16, PASS_ALL, &err), STATUS_OK);
     assert_int_equal(model_build(&gated, &m->config, m->ck, DTYPE_BF16, PASS_MERGE_GATED, &err), STATUS_OK);
+    assert_int_equal(model_build(&normed, &m->config, m->ck, DTYPE_BF16, PASS_MERGE_NORMED, &err), STATUS_OK);
     int layers = m->config.n_layers, heads = qk_norm ? 2 : 0;
     assert_int_equal(count_ops(&plain.list, OP_LINEAR), (moe ? 5 : 7) * layers + 1);
     assert_int_equal(count_ops(&fused.list, OP_LINEAR), (moe ? 3 : 4) * layers + 1);
@@ -230,9 +231,15 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     assert_int_equal(count_labels(&gated.list, "attn_q"), layers); // only what feeds SWIGLU
     assert_int_equal(count_labels(&gated.list, moe ? "ffn_gate_exps+ffn_up_exps" : "ffn_gate+ffn_up"), layers);
     assert_int_equal(live_numbers(&gated), live_numbers(&plain));
+    // q, k and v where none of them is rotated as it comes out of the product.
+    assert_int_equal(count_labels(&normed.list, "attn_q+attn_k+attn_v"), qk_norm ? layers : 0);
+    assert_int_equal(count_labels(&normed.list, "attn_q"), qk_norm ? 0 : layers);
+    assert_int_equal(count_labels(&normed.list, moe ? "ffn_up_exps" : "ffn_up"), layers);
+    assert_int_equal(live_numbers(&normed), live_numbers(&plain));
     model_deinit(&plain);
     model_deinit(&fused);
     model_deinit(&gated);
+    model_deinit(&normed);
     tally_model_close(m);
     tiny_model_free(&t);
 }
