@@ -58,6 +58,7 @@ int ascend_tiles(const ascend_backend *b, const tensor *t) {
 static status ascend_supports(const backend *base, const op *o, const weight_set *weights, error *err) {
     const ascend_backend *b = (const ascend_backend *)base;
     char text[128];
+    TRY(ascend_pieces_supported(b, o, err));
     for (int i = 0; i < o->n_in; i++) {
         if (o->in[i].where != STORAGE_WEIGHT) continue;
         const weight *w = &weights->w[o->in[i].id];
@@ -88,7 +89,7 @@ static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
     return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind +
-           (64 << 20);
+           ascend_pieces_bytes(b, g) + (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {
@@ -285,6 +286,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_device_alloc(&b->device, workspace_bytes, "the step's temporaries", &b->temps, err));
     TRY(ascend_rows_alloc(b, err));
     TRY(alloc_scratch(b, err));
+    TRY(ascend_pieces_prepare(b, err));
     TRY(ascend_moe_prepare(b, err));
     TRY(ascend_attention_prepare(b, err));
     TRY(ascend_rope_prepare(b, g->weights, err));

@@ -114,11 +114,11 @@ status ascend_weight_upload(backend *base, const weight_set *weights, int id, er
     aclDataType type = ascend_weight_type(b, w);
     void *same = shared_with(b, weights, id, type);
     if (same) {
-        *dst = (ascend_weight){same, type};
+        *dst = (ascend_weight){.data = same, .type = type};
         return STATUS_OK;
     }
     void *data;
     TRY(ascend_device_alloc(&b->device, ascend_weight_bytes(base, w), w->label, &data, err));
-    *dst = (ascend_weight){data, type};
+    *dst = (ascend_weight){.data = data, .type = type};
     return upload_all(b, w, dst, err);
 }
