@@ -233,6 +233,11 @@ static status run_observed(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
+static const char *ascend_remark(const backend *base) {
+    const ascend_graphs *g = &((const ascend_backend *)base)->graphs;
+    return g->remark[0] ? g->remark : NULL;
+}
+
 static void ascend_observe(backend *base, const run_observer *observer) {
     ((ascend_backend *)base)->observer = observer;
 }
@@ -395,6 +400,7 @@ static const backend_vtable ascend_vtable = {
     .position_copy = ascend_position_copy,
     .block_poison = ascend_block_poison,
     .observe = ascend_observe,
+    .remark = ascend_remark,
 };
 
 // The type asked for, else that of the file's weights; nothing is converted unasked.
