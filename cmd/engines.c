@@ -73,6 +73,8 @@ static tally_status open_one(const tally_model *model, tally_engine_options *eo,
     tally_engine_memory(*out, &m);
     if (*what) fprintf(stderr, "%s of %s: ", what + 1, o->model_draft);
     print_memory(stderr, &m, tally_engine_context(*out));
+    const char *remark = tally_engine_remark(*out);
+    if (remark) fprintf(stderr, "%s\n", remark);
     return TALLY_OK;
 }
 

@@ -167,6 +167,9 @@ typedef struct tally_memory {
 } tally_memory;
 TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out);
 
+// What the device does otherwise than it might, and why, in one sentence (no graphs, say); NULL: nothing.
+TALLY_API const char *tally_engine_remark(const tally_engine *engine);
+
 // What the engine did since it was opened, and what it holds.
 typedef struct tally_stats {
     int64_t steps, rows;                    // steps run, rows computed in them

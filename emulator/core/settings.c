@@ -60,7 +60,8 @@ int emu_settings_error(void) {
 
 int tally_emu_configure(const char *settings) {
     emu_lock();
-    bool ok = configure(settings);
+    bool first = !emu()->configured, ok = configure(settings);
+    if (first && emu()->configured) emu()->by_call = true;
     if (!ok) {
         emu_fail(EMU_RULE_settings, "%s", settings_why());
         settings_why()[0] = '\0';
@@ -68,6 +69,8 @@ int tally_emu_configure(const char *settings) {
     emu_unlock();
     return ok ? 0 : -1;
 }
+
+int tally_emu_configured(void) { return emu()->configured + emu()->by_call; }
 
 void tally_emu_loaded(const char *version);
 void tally_emu_loaded(const char *version) {

@@ -160,7 +160,7 @@ typedef struct emu_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t epoch; // counts tally_emu_reset
-    bool configured, initialised, was_initialised, nnop_initialised;
+    bool configured, by_call, initialised, was_initialised, nnop_initialised;
     emu_config config;
     int loaded; // version of the libraries the program loaded; -1: none told
     const emu_chip *chip;

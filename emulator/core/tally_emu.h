@@ -18,6 +18,9 @@
 // 0, or -1 and a sentence in aclGetRecentErrMsg.
 int tally_emu_configure(const char *settings);
 
+// What gave the emulator its settings: 0: nothing yet, 1: the environment, 2: tally_emu_configure.
+int tally_emu_configured(void);
+
 // Objects the program made and has not destroyed: contexts, streams, events, device and host blocks, descriptors, executors, graphs.
 // The default context and stream of a device are not counted. kinds (may be NULL): "2 tensor, 1 stream", cut to size.
 int tally_emu_live_objects(char *kinds, size_t size);

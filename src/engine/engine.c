@@ -335,6 +335,11 @@ int64_t tally_engine_step_bytes(const tally_engine *e, int rows, int past) {
 int tally_engine_context(const tally_engine *e) { return e->context; }
 void tally_engine_memory(const tally_engine *e, tally_memory *out) { *out = e->plan.memory; }
 
+const char *tally_engine_remark(const tally_engine *e) {
+    const backend *device = e->plan.device;
+    return device->vt->remark ? device->vt->remark(device) : NULL;
+}
+
 void tally_engine_stats(const tally_engine *e, tally_stats *out) {
     *out = e->stats;
     out->blocks = e->blocks.n_blocks;

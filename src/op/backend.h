@@ -92,6 +92,8 @@ typedef struct backend_vtable {
     void (*block_poison)(backend *b, int block, int first_pos); // tests: NaN at positions >= first_pos of the block
     // Borrows the observer until the next call; NULL: none. A backend that times nothing leaves the entry NULL.
     void (*observe)(backend *b, const run_observer *observer);
+    // What it does otherwise than it might, and why, in one sentence; NULL: nothing. The entry may be NULL.
+    const char *(*remark)(const backend *b);
 } backend_vtable;
 
 struct backend {

@@ -4,12 +4,16 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "backend/ascend/ascend.h"
 #include "base/cpuinfo.h"
 #include "tests/support/cli.h"
+#include "tests/support/emulated.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -78,10 +82,63 @@ static void test_commands(void **state) {
     temp_folder_remove(&t);
 }
 
+static status create(backend **b, const char *device, error *err) {
+    return ascend_backend_create(b, &(ascend_options){.device = device, .natural = DTYPE_F16}, err);
+}
+
+// The emulator's libraries have the names of CANN's: a process that has them loaded must not take them for an NPU's.
+static void test_npu_beside_emulator(void **state) {
+    (void)state;
+    emulated emu = emulated_open();
+    emu.reset();
+    for (int i = 0; i < 2; i++) {
+        backend *first, *second;
+        error err;
+        assert_int_equal(create(&first, "emu:910B3,cann=8.5", &err), STATUS_OK);
+        assert_int_equal(create(&second, "ascend:0", &err), STATUS_UNSUPPORTED);
+        cli_assert_contains(err.text, "runs on the emulator (emu:)");
+        assert_int_equal(create(&second, "emu:910B3,cann=8.5", &err), STATUS_OK); // one more of the same goes on
+        second->vt->destroy(second);
+        first->vt->destroy(first);
+        emulated_next(&emu);
+    }
+    emulated_close(&emu);
+}
+
+// Put in front by LD_LIBRARY_PATH, the emulator is an NPU like any.
+static void test_emulator_as_npu(void **state) {
+    (void)state;
+    temp_folder t = temp_folder_make();
+    char path[300], self[PATH_MAX], folder[PATH_MAX + 64];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    snprintf(folder, sizeof folder, "%s/../../emulator/8.5", self); // build/release/tests/ascend
+    snprintf(path, sizeof path, "%s/model.gguf", t.path);
+    tiny_random_gguf(path, DTYPE_F16, false, 7);
+    const char *before = getenv("LD_LIBRARY_PATH");
+    char *old = before ? strdup(before) : NULL;
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    setenv("TALLY_EMU", "910A", 1);
+    cli_result *r = malloc(sizeof *r);
+    assert_non_null(r);
+    CLI(r, "run", "-m", path, "--device", "ascend:0,tile=16", "--ids", "1,2,3", "-n", "2", "-c", "64", "-v");
+    unsetenv("TALLY_EMU");
+    old ? setenv("LD_LIBRARY_PATH", old, 1) : unsetenv("LD_LIBRARY_PATH");
+    cli_assert_done(r);
+    cli_assert_contains(r->err, "no step is replayed: the chip has no graph capture"); // and what it cannot do is said
+    free(old);
+    free(r);
+    temp_folder_remove(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_npu_beside_emulator),
+        cmocka_unit_test(test_emulator_as_npu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,15 +70,19 @@ static void same_rows(const fixture *f, const float *logits, int first, int n, c
 
 // ---- chunks and widths -----------------------------------------------------------------------------------------------------
 
-static void check_chunks(const char *device, dtype type, bool moe) {
-    static const int chunks[] = {3, 17, 65, SOME};
-    fixture f = fixture_open(device, type, moe, SOME);
-    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
-        float *logits = test_eval(&f.t, f.ids, SOME, chunks[c]);
-        same_rows(&f, logits, 0, SOME, "chunk", chunks[c]);
+static void check_some_chunks(const char *device, dtype type, bool moe, const int *chunks, int n) {
+    int rows = chunks[n - 1];
+    fixture f = fixture_open(device, type, moe, rows);
+    for (int c = 0; c < n; c++) {
+        float *logits = test_eval(&f.t, f.ids, rows, chunks[c]);
+        same_rows(&f, logits, 0, rows, "chunk", chunks[c]);
         free(logits);
     }
     fixture_close(&f);
+}
+
+static void check_chunks(const char *device, dtype type, bool moe) {
+    check_some_chunks(device, type, moe, (const int[]){3, 17, 65, SOME}, 4);
 }
 
 static void test_chunks_dense(void **state) { (void)state, check_chunks("emu:910B3", DTYPE_BF16, false); }
@@ -88,6 +92,15 @@ static void test_chunks_f16(void **state) {
 }
 static void test_chunks_composed(void **state) {
     (void)state, check_chunks("emu:910B3,off=all,cann=8.1,tile=16", DTYPE_BF16, false);
+}
+static void test_chunks_950(void **state) {
+    (void)state, check_some_chunks("emu:950DT,tile=16", DTYPE_BF16, true, (const int[]){23, SOME}, 2);
+}
+static void test_chunks_310p(void **state) {
+    (void)state, check_some_chunks("emu:310P3,tile=16", DTYPE_F16, true, (const int[]){5, 40}, 2);
+}
+static void test_chunks_910a_moe(void **state) {
+    (void)state, check_some_chunks("emu:910A,tile=16", DTYPE_F16, true, (const int[]){5, 20}, 2);
 }
 static void test_chunks_910a(void **state) { (void)state, check_chunks("emu:910A,tile=16", DTYPE_F16, false); }
 
@@ -165,6 +178,57 @@ static void test_replay_moe(void **state) {
     (void)state, check_replay("emu:910_9382,tile=16,graph=off", "emu:910_9382,tile=16,graph=on", true);
 }
 
+// Chunks of several product tiles: of the prompts that begin with the same blocks the second is captured, later ones are replayed, be
+// their rows as many or not.
+static void check_replayed_chunks(const char *eager, const char *replayed, bool moe, size_t n_chunks) {
+    static const int chunks[] = {40, 47, 72, 17, 65}; // of 16 rows a tile: 40 and 47 make the same three, then others
+    fixture f = fixture_open(eager, DTYPE_BF16, moe, SOME);
+    reopen(&f, replayed);
+    const ascend_graphs *g = &((const ascend_backend *)f.t.engine->plan.device)->graphs;
+    assert_true(g->on && !g->remark[0]);
+    int64_t steps = g->steps;
+    for (size_t c = 0; c < n_chunks; c++) {
+        for (int i = 0; i < 3; i++) {
+            int64_t before = g->replays, n = (SOME + chunks[c] - 1) / chunks[c];
+            float *logits = test_eval(&f.t, f.ids, SOME, chunks[c]);
+            same_rows(&f, logits, 0, SOME, i ? "replayed chunk" : "first chunk", chunks[c]);
+            free(logits);
+            steps += n;
+            assert_true(g->steps == steps);
+            if (i) assert_true(g->replays - before == n);
+            if (chunks[c] == 47) assert_true(g->replays > before); // its first chunk is known from 40
+        }
+    }
+    fixture_close(&f);
+}
+
+static void test_replayed_chunks(void **state) {
+    (void)state;
+    check_replayed_chunks("emu:910B3,tile=16,graph=off", "emu:910B3,tile=16,graph=on", false, 5);
+    check_replayed_chunks("emu:950PR,tile=16,graph=off", "emu:950PR,tile=16,graph=on,seed=9", true, 1);
+}
+
+// More tiles than a graph holds run operator by operator, and the device says so.
+static void test_too_many_tiles(void **state) {
+    (void)state;
+    fixture f = fixture_open("emu:910B3,tile=16", DTYPE_BF16, false, 3);
+    f.o.step_rows = f.o.logit_rows = 160;
+    reopen(&f, "emu:910B3,tile=16");
+    assert_string_equal(tally_engine_remark(f.t.engine),
+                        "steps of more than 128 rows are not replayed: a graph would hold more than 8 tiles");
+    const ascend_graphs *g = &((const ascend_backend *)f.t.engine->plan.device)->graphs;
+    for (int i = 0; i < 3; i++) {
+        float *logits = test_eval(&f.t, f.ids, 144, 144);
+        same_rows(&f, logits, 0, 3, "a step of rows", 144);
+        free(logits);
+    }
+    assert_true(g->steps == 3 && g->replays == 0);
+    f.o.type = "f16";
+    reopen(&f, "emu:910A,tile=16");
+    assert_string_equal(tally_engine_remark(f.t.engine), "no step is replayed: the chip has no graph capture");
+    fixture_close(&f);
+}
+
 // How large the cache is reaches no sum.
 static void test_cache_sizes(void **state) {
     (void)state;
@@ -211,6 +275,41 @@ static void test_side_by_side(void **state) {
                       owner[p]);
     }
     for (int i = 0; i < SEQS; i++) sequence_deinit(&s[i]);
+    fixture_close(&f);
+}
+
+// Two sequences as parts of one step, three times over; true: all but the first were replayed.
+static bool replays_mix(fixture *f, int first, int second) {
+    const ascend_graphs *g = &((const ascend_backend *)f->t.engine->plan.device)->graphs;
+    const int rows[2] = {first, second};
+    int64_t before = g->replays;
+    for (int k = 0; k < 3; k++) {
+        sequence s[2];
+        step_part parts[2];
+        part_result results[2];
+        error err;
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(sequence_init(&s[i], f->t.engine, &err), STATUS_OK);
+            assert_int_equal(sequence_append(f->t.engine, &s[i], f->ids, rows[i], &err), STATUS_OK);
+            assert_true(block_table_reserve(&s[i].cache, rows[i]));
+            parts[i] = (step_part){.seq = &s[i], .n_rows = rows[i], .all_logits = true};
+        }
+        assert_int_equal(engine_run_parts(f->t.engine, parts, 2, results, &err), STATUS_OK);
+        for (int i = 0; i < 2; i++) {
+            same_rows(f, results[i].logits, 0, rows[i], "sequence of a mix", i);
+            sequence_deinit(&s[i]);
+        }
+    }
+    return g->replays - before == 2;
+}
+
+// Steps of as many tiles and blocks may still share the rows out differently: three calls of attention are two and one here, or one and two.
+static void test_replayed_mixes(void **state) {
+    (void)state;
+    fixture f = fixture_open("emu:910B3,tile=16,graph=on", DTYPE_BF16, false, 20);
+    assert_true(replays_mix(&f, 10, 10));
+    assert_true(replays_mix(&f, 20, 10));
+    assert_true(replays_mix(&f, 16, 16)); // one and one
     fixture_close(&f);
 }
 
@@ -379,10 +478,16 @@ int main(void) {
         cmocka_unit_test(test_chunks_moe),
         cmocka_unit_test(test_chunks_f16),
         cmocka_unit_test(test_chunks_composed),
+        cmocka_unit_test(test_chunks_950),
+        cmocka_unit_test(test_chunks_310p),
         cmocka_unit_test(test_chunks_910a),
+        cmocka_unit_test(test_chunks_910a_moe),
         cmocka_unit_test(test_widths),
         cmocka_unit_test(test_replay),
         cmocka_unit_test(test_replay_moe),
+        cmocka_unit_test(test_replayed_chunks),
+        cmocka_unit_test(test_too_many_tiles),
+        cmocka_unit_test(test_replayed_mixes),
         cmocka_unit_test(test_cache_sizes),
         cmocka_unit_test(test_shapes_matter),
         cmocka_unit_test(test_side_by_side),

@@ -92,14 +92,15 @@ static void check_equal(fixture *f, const char *device, int n_nz) {
 
 static void test_equal(void **state) {
     (void)state;
-    enum { LAYERS = 2, DENSE = 4, MIXTURE = 2 }; // q+k+v, o, gate+up, down; q+k+v, o
+    enum { LAYERS = 2, DENSE = 4, MIXTURE = 2, SHARED = 2 }; // q+k+v, o, gate+up, down; q+k+v, o; o, down
     fixture f = fixture_open();
     tiny_random_gguf(f.path, DTYPE_BF16, false, 7);
-    check_equal(&f, "emu:910B3,perturb=off,tile=16", LAYERS * DENSE);
-    check_equal(&f, "emu:910_9382,cann=8.1,perturb=off,tile=16,graph=off", LAYERS * DENSE);
-    check_equal(&f, "emu:950PR,perturb=off,tile=16", 0); // as stored
+    check_equal(&f, "emu:910B3,perturb=off,tile=16,pieces=off", LAYERS * DENSE);
+    check_equal(&f, "emu:910_9382,cann=8.1,perturb=off,tile=16,pieces=off,graph=off", LAYERS * DENSE);
+    check_equal(&f, "emu:910B3,perturb=off,tile=16", LAYERS * (DENSE - SHARED)); // what ranks share is as stored
+    check_equal(&f, "emu:950PR,perturb=off,tile=16", 0);                         // as stored
     tiny_random_gguf(f.path, DTYPE_F16, true, 7);
-    check_equal(&f, "emu:910B3,cann=8.5,perturb=off,tile=16", LAYERS * MIXTURE);
+    check_equal(&f, "emu:910B3,cann=8.5,perturb=off,tile=16,pieces=off", LAYERS * MIXTURE);
     check_equal(&f, "emu:910A,perturb=off,tile=16", 0); // has none
     fixture_close(&f);
 }
@@ -109,8 +110,8 @@ static void test_padding(void **state) {
     (void)state;
     fixture f = fixture_open();
     tiny_random_gguf_heads(f.path, DTYPE_BF16, false, 22, 7);
-    check_equal(&f, "emu:910B3,perturb=off,tile=16", 2 * 4);
-    tally_engine_options o = {.threads = 1, .context = 64, .device = "emu:910B3"};
+    check_equal(&f, "emu:910B3,perturb=off,tile=16,pieces=off", 2 * 4);
+    tally_engine_options o = {.threads = 1, .context = 64, .device = "emu:910B3,pieces=off"};
     test_engine t = test_engine_open(f.path, &o);
     const backend *b = t.engine->plan.device;
     const weight_set *set = ((const ascend_backend *)b)->list->weights;
@@ -138,7 +139,7 @@ static void test_bias(void **state) {
     f.n_vocab = m.n_vocab;
     for (int i = 0; i < N_IDS; i++) f.ids[i] %= m.n_vocab;
     int layers = (int)json_integer_value(json_object_get(m.config, "num_hidden_layers"));
-    check_equal(&f, "emu:910B3,perturb=off,tile=16", layers * 2); // gate and up, down
+    check_equal(&f, "emu:910B3,perturb=off,tile=16,pieces=off", layers * 2); // gate and up, down
     tiny_model_free(&m);
     fixture_close(&f);
 }

@@ -118,7 +118,10 @@ static void test_a2_inexact(void **state) {
     (void)state, check_place(&(place){"emu:910B3,exact=off", DTYPE_BF16, 2, true});
 }
 static void test_310p(void **state) { (void)state, check_place(&(place){"emu:310P3", DTYPE_F16, 7, true}); }
-static void test_950(void **state) { (void)state, check_place(&(place){"emu:950PR", DTYPE_BF16, 7, true}); }
+static void test_950(void **state) { (void)state, check_place(&(place){"emu:950PR", DTYPE_BF16, 3, true}); }
+static void test_950_composed(void **state) {
+    (void)state, check_place(&(place){"emu:950PR,off=attention", DTYPE_BF16, 7, true});
+}
 static void test_a3_85(void **state) {
     (void)state, check_place(&(place){"emu:910_9382,cann=8.5", DTYPE_F16, 3, true});
 }
@@ -196,14 +199,25 @@ static void test_operators(void **state) {
         "emu:910A,tile=16",
         (const char *const[]){"aclnnSoftmax", "aclnnIndexPutImpl", "aclnnApplyRotaryPosEmb", "aclnnSWhere", NULL},
         newest);
+    // 310P: routing and grouped products without the gate; 950: attention of its own, from 9.1 on
+    static const char *const gate[] = {"aclnnMoeGatingTopKSoftmaxV2", "aclnnSWhere", NULL},
+                             *const attention[] = {"aclnnFusedInferAttentionScoreV5", NULL},
+                             *const parts[] = {"aclnnSoftmax", "aclnnMatmul", NULL};
+    check_operators("emu:310P3,tile=16",
+                    (const char *const[]){"aclnnMoeInitRoutingV2", "aclnnGroupedMatmulV5", "aclnnMoeFinalizeRoutingV2",
+                                          "aclnnTopk", NULL},
+                    gate);
+    check_operators("emu:950PR,tile=16", attention, parts);
+    check_operators("emu:950PR,tile=16,off=attention", parts, attention);
+    check_operators("emu:950DT,tile=16,cann=8.5", parts, attention);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16),     cmocka_unit_test(test_a2_composed),
-        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a2_inexact), cmocka_unit_test(test_operators),
-        cmocka_unit_test(test_310p),  cmocka_unit_test(test_950),        cmocka_unit_test(test_a3_85),
-        cmocka_unit_test(test_910a),
+        cmocka_unit_test(test_a2),    cmocka_unit_test(test_a2_f16),       cmocka_unit_test(test_a2_composed),
+        cmocka_unit_test(test_a2_81), cmocka_unit_test(test_a2_inexact),   cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_310p),  cmocka_unit_test(test_950),          cmocka_unit_test(test_a3_85),
+        cmocka_unit_test(test_910a),  cmocka_unit_test(test_950_composed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

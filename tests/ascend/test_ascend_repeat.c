@@ -119,9 +119,11 @@ static void check_repeats(const char *device, dtype type, bool moe) {
     fixture_close(&f);
 }
 
-static void test_dense(void **state) { (void)state, check_repeats("emu:910B3,tile=16,graph=off", DTYPE_BF16, false); }
+static void test_dense(void **state) {
+    (void)state, check_repeats("emu:910B3,tile=16,graph=off,pieces=off", DTYPE_BF16, false);
+}
 static void test_moe(void **state) {
-    (void)state, check_repeats("emu:910_9382,cann=8.5,tile=16,graph=off", DTYPE_F16, true);
+    (void)state, check_repeats("emu:910_9382,cann=8.5,tile=16,graph=off,pieces=off", DTYPE_F16, true);
 }
 
 // Where attention is composed, two calls a layer write into strides and are asked each time.
@@ -129,11 +131,11 @@ static void test_composed(void **state) {
     (void)state;
     float *want = malloc(N_IDS * VOCAB * sizeof *want), *got = malloc(N_IDS * VOCAB * sizeof *got);
     assert_true(want && got);
-    fixture f = fixture_open("emu:910A,tile=16,off=executors", DTYPE_F16, false);
+    fixture f = fixture_open("emu:910A,tile=16,pieces=off,off=executors", DTYPE_F16, false);
     int all = phases_of(&f, 0, 1, want, NULL);
     for (int i = 1; i < 4; i++) eval(&f, i, 1, want);
     close_engine(&f);
-    open_engine(&f, "emu:910A,tile=16");
+    open_engine(&f, "emu:910A,tile=16,pieces=off");
     assert_int_equal(phases_of(&f, 0, 1, got, NULL), all);
     for (int i = 1; i < 4; i++) assert_int_equal(phases_of(&f, i, 1, got, NULL), 2 * LAYERS);
     assert_memory_equal(got, want, 4 * VOCAB * sizeof *got);
@@ -147,7 +149,7 @@ static void test_capture(void **state) {
     (void)state;
     float logits[3 * VOCAB];
     char *trace;
-    fixture f = fixture_open("emu:910B3,tile=16", DTYPE_BF16, false);
+    fixture f = fixture_open("emu:910B3,tile=16,pieces=off", DTYPE_BF16, false);
     assert_true(phases_of(&f, 0, 1, logits, NULL) > 0);
     assert_int_equal(phases_of(&f, 1, 1, logits, &trace), 0);
     assert_int_equal(emulated_trace_count(trace, "aclmdlRICaptureEnd("), 1);
@@ -171,8 +173,8 @@ static void check_calls(const char *device, bool moe, int layer, int outside) {
 
 static void test_calls(void **state) {
     (void)state;
-    check_calls("emu:910B3,tile=16", false, 14, 8);
-    check_calls("emu:910_9382,cann=8.5,tile=16", true, 21, 8);
+    check_calls("emu:910B3,tile=16,pieces=off", false, 14, 8);
+    check_calls("emu:910_9382,cann=8.5,tile=16,pieces=off", true, 21, 8);
 }
 
 // Room for fewer than a step needs: the oldest gives way, and what is kept stays right.
@@ -180,18 +182,18 @@ static void test_eviction(void **state) {
     (void)state;
     float *want = malloc(N_IDS * VOCAB * sizeof *want), *got = malloc(N_IDS * VOCAB * sizeof *got);
     assert_true(want && got);
-    fixture f = fixture_open("emu:910B3,tile=16,graph=off", DTYPE_BF16, false);
+    fixture f = fixture_open("emu:910B3,tile=16,graph=off,pieces=off", DTYPE_BF16, false);
     for (int i = 0; i < 6; i++) eval(&f, i, 1, want);
     close_engine(&f);
     for (int cap = 1; cap < 40; cap = cap * 3 + 1) {
-        open_engine(&f, "emu:910B3,tile=16,graph=off");
+        open_engine(&f, "emu:910B3,tile=16,graph=off,pieces=off");
         kept(&f)->cap = cap;
         for (int i = 0; i < 6; i++) eval(&f, i, 1, got);
         assert_int_equal(kept(&f)->n, cap);
         assert_memory_equal(got, want, 6 * VOCAB * sizeof *got);
         close_engine(&f);
     }
-    open_engine(&f, "emu:910B3,tile=16,graph=off"); // one that fails is not used again
+    open_engine(&f, "emu:910B3,tile=16,graph=off,pieces=off"); // one that fails is not used again
     for (int i = 0; i < 3; i++) eval(&f, i, 1, got);
     int n = kept(&f)->n;
     tally_error err;

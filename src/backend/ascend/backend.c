@@ -62,6 +62,7 @@ int ascend_tiles(const ascend_backend *b, const tensor *t) {
 static status ascend_supports(const backend *base, const op *o, const weight_set *weights, error *err) {
     const ascend_backend *b = (const ascend_backend *)base;
     char text[128];
+    TRY(ascend_pieces_supported(b, o, err));
     for (int i = 0; i < o->n_in; i++) {
         if (o->in[i].where != STORAGE_WEIGHT) continue;
         const weight *w = &weights->w[o->in[i].id];
@@ -92,7 +93,7 @@ static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
     return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind +
-           ascend_select_bytes(l->max_out) + (64 << 20);
+           ascend_select_bytes(l->max_out) + ascend_pieces_bytes(b, g) + (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {
@@ -234,6 +235,11 @@ static status run_observed(ascend_backend *b, error *err) {
     return STATUS_OK;
 }
 
+static const char *ascend_remark(const backend *base) {
+    const ascend_graphs *g = &((const ascend_backend *)base)->graphs;
+    return g->remark[0] ? g->remark : NULL;
+}
+
 static void ascend_observe(backend *base, const run_observer *observer) {
     ((ascend_backend *)base)->observer = observer;
 }
@@ -302,6 +308,7 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_device_alloc(&b->device, workspace_bytes, "the step's temporaries", &b->temps, err));
     TRY(ascend_rows_alloc(b, err));
     TRY(alloc_scratch(b, err));
+    TRY(ascend_pieces_prepare(b, err));
     TRY(ascend_moe_prepare(b, err));
     TRY(ascend_attention_prepare(b, err));
     TRY(ascend_rope_prepare(b, g->weights, err));
@@ -414,6 +421,7 @@ static const backend_vtable ascend_vtable = {
     .position_copy = ascend_position_copy,
     .block_poison = ascend_block_poison,
     .observe = ascend_observe,
+    .remark = ascend_remark,
 };
 
 // The type asked for, else that of the file's weights; nothing is converted unasked.

@@ -1,11 +1,27 @@
-// Replay of captured steps. A step of one product tile launches the same operators with the same shapes and addresses whenever its
-// attention covers the same blocks, so the second such step is captured and later ones are replayed: one launch instead of hundreds.
+// Replay of captured steps. A step launches the same operators with the same shapes and addresses whenever its product tiles are as
+// many and attention covers the same blocks in each, so the second such step is captured and later ones are replayed: one launch
+// instead of hundreds. Decoding meets the same blocks for 64 steps, the chunks of a prompt those of every prompt before it.
 // What differs from step to step is in the inputs, which are copied before. The operators are those of the eager step, in their order,
 // so the bits are too.
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/ascend/internal.h"
+
+static void describe(ascend_backend *b) {
+    ascend_graphs *g = &b->graphs;
+    int rows = GRAPH_MAX_TILES * b->spec.tile;
+    if (!g->on) {
+        snprintf(g->remark, sizeof g->remark, "no step is replayed: %s", g->why_not);
+    } else if (!b->spec.exact && b->attention_fused) {
+        snprintf(g->remark, sizeof g->remark,
+                 "no step but those of trees is replayed: exact=off gives each its own shapes");
+    } else if (b->limits.max_rows > rows) {
+        snprintf(g->remark, sizeof g->remark,
+                 "steps of more than %d rows are not replayed: a graph would hold more than %d tiles", rows,
+                 GRAPH_MAX_TILES);
+    }
+}
 
 status ascend_graph_prepare(ascend_backend *b, error *err) {
     const ascend_library *lib = &b->device.lib;
@@ -23,6 +39,7 @@ status ascend_graph_prepare(ascend_backend *b, error *err) {
     } else {
         b->graphs.on = true;
     }
+    describe(b);
     if (b->spec.graph != ASCEND_GRAPH_ON || b->graphs.on) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED, "graph=on: %s on %s; take graph=auto", b->graphs.why_not,
                      ascend_device_text(&b->device, text));
@@ -37,8 +54,10 @@ void ascend_graph_free(ascend_backend *b) {
 
 static bool make_key(const ascend_backend *b, ascend_graph_key *key) {
     const ascend_rows *r = &b->rows;
-    *key = (ascend_graph_key){.n_out_tiles = r->n_out_tiles, .n_attention = r->n_attention};
-    if (r->direct || r->n_tiles != 1 || r->n_attention > GRAPH_MAX_ATTENTION) return false;
+    *key = (ascend_graph_key){.n_tiles = r->n_tiles, .n_out_tiles = r->n_out_tiles, .n_attention = r->n_attention};
+    key->n_rows = ascend_gathering_rows(b);
+    if (r->direct || r->n_tiles > GRAPH_MAX_TILES || r->n_attention > GRAPH_FEW + 2 * (r->n_tiles - 1)) return false;
+    for (int t = 0; t < r->n_tiles; t++) key->first_attention[t] = r->first_attention[t];
     for (int i = 0; i < r->n_attention; i++)
         key->attention[i][0] = r->attention[i].block, key->attention[i][1] = r->attention[i].n_path_blocks;
     return true;

@@ -4,6 +4,7 @@
 
 #include "backend/ascend/ascend.h"
 #include "backend/ascend/call.h"
+#include "backend/ascend/pieces.h"
 
 enum {
     ATTENTION_ROWS = KV_BLOCK,     // queries of one attention call: the positions of one cache block
@@ -15,6 +16,7 @@ typedef struct ascend_weight {
     void *data; // on the device; NULL: not uploaded
     aclDataType type;
     bool nz; // stored as FRACTAL_NZ
+    int pieces; // more than 1: laid out for sums in so many pieces (pieces.h)
 } ascend_weight;
 
 // The queries of one sequence at the positions of one cache block, as far as they are rows of one product tile.
@@ -60,19 +62,30 @@ typedef struct ascend_scratch { // device memory of the operators' compositions
     void *expert_count;   // [tiles][experts] I32
     void *expert_count64; // [tiles][experts] I64
     void *expert_p;       // [tile, used] in the activations' type
-    // mixtures without routing operators only
-    void *expert_number;           // [experts] I32: 0, 1, 2 ...
-    void *expert_chosen;           // [tile * used] BOOL
+    // mixtures without the operators for them only
     void *expert_product;          // [tile * used, widest]
     void *topk_value, *topk_index; // [tile, used] in the router's type, I64
+    void *expert_number;           // [experts] I32: 0, 1, 2 ...
+    void *expert_chosen;           // [tile * used] BOOL
+    void *expert_hit;              // [tile * used, experts] BOOL: the entry chose the expert
+    void *expert_hit_half;         // the same in F16
+    void *expert_hits;             // [experts] F16
+    void *expert_list;             // [tiles][experts] I32: those chosen most often first
+    void *expert_weight;           // one expert's
     void *head_rstd;               // [tile * heads] F32
     void *rstd;                    // [norms][rows] F32: what the finite check reads
 } ascend_scratch;
 
-// Captured steps of one product tile (graph.c).
-enum { GRAPH_SLOTS = 32, GRAPH_MAX_ATTENTION = 8 };
+// Captured steps (graph.c).
+enum {
+    GRAPH_SLOTS = 32,
+    GRAPH_MAX_TILES = 8, // of products
+    GRAPH_FEW = 8,       // sequences of a step; each moves to its next block at a step of its own
+    GRAPH_MAX_ATTENTION = GRAPH_FEW + 2 * (GRAPH_MAX_TILES - 1)
+};
 typedef struct ascend_graph_key {
-    int32_t n_out_tiles, n_attention;
+    int32_t n_tiles, n_out_tiles, n_attention, n_rows; // n_rows: those that gather experts
+    int32_t first_attention[GRAPH_MAX_TILES];
     int32_t attention[GRAPH_MAX_ATTENTION][2]; // block, blocks of its path
 } ascend_graph_key;
 typedef struct ascend_graph {
@@ -83,6 +96,7 @@ typedef struct ascend_graph {
 typedef struct ascend_graphs {
     bool on;
     const char *why_not;   // of auto where it is not on
+    char remark[160];      // what runs operator by operator, and why; "": nothing
     const void *workspace; // that the captured ones hold
     ascend_graph slot[GRAPH_SLOTS];
     int64_t steps, replays;
@@ -112,7 +126,8 @@ typedef struct ascend_backend {
     cache_desc cache;
     step_limits limits;
     int n_blocks; // with the extra ones
-    bool attention_fused;
+    bool attention_fused, gate_fused, experts_fused;
+    int64_t n_experts, n_used; // of the mixtures; 0: none
     int n_seen_blocks;      // that attention is told of: more, so that the number does not depend on the cache's size
     int64_t layer_bytes;    // keys, or values, of one layer
     void *kv;               // [layers][keys, values][n_blocks][64][kv heads * head_dim]
@@ -126,6 +141,7 @@ typedef struct ascend_backend {
     void *inputs; // the step's integers on the device
     ascend_rows rows;
     ascend_scratch scratch;
+    ascend_pieces_scratch pieces;
     void *host_logits; // pinned, [max_out][n_vocab] in the type of the list's result
     float *host_rstd;  // pinned, [norms][rows]
     float *logits;
@@ -226,9 +242,10 @@ status ascend_cast(ascend_call *c, const ascend_view *from, const ascend_view *t
 status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *rstd, float eps, error *err);
 bool ascend_attention_fused(const ascend_backend *b, const op *o);
 status ascend_attention_prepare(ascend_backend *b, error *err);
-// Mixtures without routing operators (ops_moe_composed.c).
-bool ascend_moe_fused(const ascend_backend *b);
+// Mixtures without the operators for them (ops_moe_composed.c).
 status ascend_moe_prepare(ascend_backend *b, error *err);
+int ascend_gathering_rows(
+    const ascend_backend *b); // of the step's last tile, where they decide which experts are computed; else 0
 status ascend_gate_composed(ascend_backend *b, const op *o, int t, error *err);
 status ascend_experts_composed(ascend_backend *b, const op *o, int t, error *err);
 status ascend_combine_composed(ascend_backend *b, const op *o, int t, error *err);

@@ -72,6 +72,22 @@ static void resolve(ascend_library *lib, const char **missing) {
 #undef RESOLVE_OPERATOR
 }
 
+// The dynamic linker answers a name of CANN's with the library of that name that the process has, and that is the emulator's where
+// another engine runs on emu:. The emulator found by LD_LIBRARY_PATH is what was asked for.
+static status refuse_emulator(const opening *o, error *err) {
+    enum { BY_CALL = 2 };
+    int (*configured)(void);
+    void *found = o->folder ? NULL : dlsym(o->lib->handle[0], "tally_emu_configured");
+    if (!found) return STATUS_OK;
+    memcpy(&configured, &found, sizeof configured);
+    if (configured() != BY_CALL) return STATUS_OK;
+    dlclose(o->lib->handle[0]);
+    return error_set(
+        err, STATUS_UNSUPPORTED,
+        "an engine of this process runs on the emulator (emu:), whose libraries have the names of CANN's; close "
+        "it first, or open the NPU in another process");
+}
+
 static status open_all(opening *o, error *err) {
     static const char *const base[] = {"ascendcl", "nnopbase"};
     static const char *const split[] = {"opapi_math", "opapi_nn", "opapi_transformer"};
@@ -82,6 +98,7 @@ static status open_all(opening *o, error *err) {
                          o->folder ? "build the emulator: make emulator"
                                    : "install CANN and source its set_env.sh, or take --device emu:910B3");
     }
+    TRY(refuse_emulator(o, err));
     int n = 0;
     while (n < 3 && open_one(o, split[n])) n++;
     lib->split = n == 3;

@@ -18,8 +18,8 @@ enum { FUSED_MASK = 2048 }; // of the compressed mask of sparse modes 2 to 4
 bool ascend_attention_fused(const ascend_backend *b, const op *o) {
     const ascend_library *lib = &b->device.lib;
     int64_t heads = o->in[0].dim[1], d = o->in[0].dim[2];
-    bool there = lib->aclnnFusedInferAttentionScoreV4 || lib->aclnnFusedInferAttentionScoreV3 ||
-                 lib->aclnnFusedInferAttentionScoreV2;
+    bool there = lib->aclnnFusedInferAttentionScoreV5 || lib->aclnnFusedInferAttentionScoreV4 ||
+                 lib->aclnnFusedInferAttentionScoreV3 || lib->aclnnFusedInferAttentionScoreV2;
     if (!there || !ascend_fuses(b, ASCEND_FUSED_ATTENTION) || d % 16 || heads > 256) return false;
     return d == 64 || d == 128 || (heads != o->args.attention.n_kv_heads && d <= 256);
 }
@@ -189,7 +189,10 @@ static status fused(ascend_backend *b, const op *o, const fused_views *v, error 
         ascend_ints(c, v->kv_len ? v->kv_len : &v->kv_end, v->n_seqs), NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
         ascend_tensor(c, &v->table), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 #define ATTRIBUTES heads, scale, INT_MAX, INT_MAX, layout, n_kv, RIGHT_DOWN, PRECISE, KV_BLOCK, 0, false, 0, 0
-    if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV4)) {
+    if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV5)) { // 950, which has no other
+        ASCEND_CALL(c, aclnnFusedInferAttentionScoreV5, TENSORS, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ATTRIBUTES,
+                    0, 0, ascend_tensor(c, &v->out), NULL);
+    } else if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV4)) {
         ASCEND_CALL(c, aclnnFusedInferAttentionScoreV4, TENSORS, NULL, NULL, NULL, NULL, NULL, ATTRIBUTES, 0,
                     ascend_tensor(c, &v->out), NULL);
     } else if (ASCEND_HAS(c, aclnnFusedInferAttentionScoreV3)) {

@@ -1,4 +1,4 @@
-// Products with weights. A weight is kept as in the file, [outputs, inputs], and used as a transposed view.
+// Products with weights. A weight is kept as in the file, [outputs, inputs] (in pieces: pieces.h), and used as a transposed view.
 #include "backend/ascend/internal.h"
 
 enum { KEEP_TYPE = 0 }; // cubeMathType
@@ -39,8 +39,24 @@ static status linear_tile(ascend_backend *b, const op *o, int t, error *err) {
     return add_bias(&b->call, &v[2], &bias, err);
 }
 
+static status linear_pieces(ascend_backend *b, const op *o, int t, error *err) {
+    ascend_view x = ascend_rows_view(b, &o->in[0], t), y = ascend_rows_view(b, &o->out[0], t), bias = {0};
+    ascend_pieces p;
+    TRY(ascend_pieces_begin(b, o, &x, &p, err));
+    for (int i = 0; i < p.n; i++) {
+        const ascend_view v[3] = {ascend_piece(p.x, i), ascend_turned(ascend_piece_of_weight(b, &o->in[1], i)),
+                                  ascend_piece_part(&p, i)};
+        TRY(product(&b->call, v, err));
+    }
+    bool biased = o->in[2].where != STORAGE_NONE;
+    if (biased) bias = ascend_weight_view(b, &o->in[2]);
+    return ascend_pieces_end(b, &p, biased ? &bias : NULL, &y, err);
+}
+
 status ascend_linear(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) TRY(linear_tile(b, o, t, err));
+    bool whole = ascend_pieces_of(b, o) == 1;
+    for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++)
+        TRY(whole ? linear_tile(b, o, t, err) : linear_pieces(b, o, t, err));
     return STATUS_OK;
 }

@@ -17,9 +17,8 @@ static status gate(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_router_topk(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    bool fused = ascend_moe_fused(b);
     for (int t = 0; t < ascend_tiles(b, &o->in[0]); t++)
-        TRY(fused ? gate(b, o, t, err) : ascend_gate_composed(b, o, t, err));
+        TRY(b->gate_fused ? gate(b, o, t, err) : ascend_gate_composed(b, o, t, err));
     return STATUS_OK;
 }
 
@@ -44,19 +43,19 @@ static status sort_rows(ascend_backend *b, const op *o, int t, const ascend_view
     return STATUS_OK;
 }
 
-static status grouped(ascend_backend *b, const op *o, int t, const ascend_view v[2], error *err) {
+// v: rows by expert, [experts, outputs, inputs], results.
+static status grouped(ascend_backend *b, int t, const ascend_view v[3], error *err) {
     enum { ONE_OUTPUT = 2, BY_ROWS = 0, COUNTS = 1, NO_ACTIVATION = 0 };
     ascend_call *c = &b->call;
-    ascend_view w = ascend_turned(ascend_weight_view(b, &o->in[1])),
-                count = slice(b->scratch.expert_count64, ACL_INT64, t, w.dim[0]);
+    ascend_view w = ascend_turned(v[1]), count = slice(b->scratch.expert_count64, ACL_INT64, t, w.dim[0]);
 #define INPUTS \
     ascend_list(c, &v[0]), ascend_list(c, &w), NULL, NULL, NULL, NULL, NULL, NULL, ascend_tensor(c, &count), NULL, \
         NULL, NULL
     if (ASCEND_HAS(c, aclnnGroupedMatmulV5)) {
         ASCEND_CALL(c, aclnnGroupedMatmulV5, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, NULL,
-                    ascend_list(c, &v[1]), NULL, NULL);
+                    ascend_list(c, &v[2]), NULL, NULL);
     } else {
-        ASCEND_CALL(c, aclnnGroupedMatmulV4, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, ascend_list(c, &v[1]),
+        ASCEND_CALL(c, aclnnGroupedMatmulV4, INPUTS, ONE_OUTPUT, BY_ROWS, COUNTS, NO_ACTIVATION, ascend_list(c, &v[2]),
                     NULL, NULL);
     }
 #undef INPUTS
@@ -72,12 +71,22 @@ static ascend_view entries_of(ascend_view v) {
     return r;
 }
 
+static status grouped_pieces(ascend_backend *b, const op *o, int t, const ascend_view v[2], error *err) {
+    ascend_pieces p;
+    TRY(ascend_pieces_begin(b, o, &v[0], &p, err));
+    for (int i = 0; i < p.n; i++) {
+        const ascend_view one[3] = {ascend_piece(p.x, i), ascend_piece_of_weight(b, &o->in[1], i),
+                                    ascend_piece_part(&p, i)};
+        TRY(grouped(b, t, one, err));
+    }
+    return ascend_pieces_end(b, &p, NULL, &v[1], err);
+}
+
 status ascend_expert_linear(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
     const tensor *x = &o->in[0];
-    bool fused = ascend_moe_fused(b);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++) {
-        if (!fused) {
+        if (!b->experts_fused) {
             TRY(ascend_experts_composed(b, o, t, err));
             continue;
         }
@@ -86,8 +95,8 @@ status ascend_expert_linear(ascend_backend *b, const op *o, int *skip, error *er
                                         : VIEW(b->scratch.experts, out.type, out.dim[0], x->dim[1]);
         bool sorts = x->n_dims == 2 && (o == b->list->ops || o[-1].code != OP_EXPERT_LINEAR || o[-1].in[0].id != x->id);
         if (x->n_dims == 2 && (sorts || b->rows.n_tiles > 1)) TRY(sort_rows(b, o, t, &in, err));
-        const ascend_view v[2] = {in, out};
-        TRY(grouped(b, o, t, v, err));
+        const ascend_view v[3] = {in, ascend_weight_view(b, &o->in[1]), out}, ends[2] = {in, out};
+        TRY(ascend_pieces_of(b, o) == 1 ? grouped(b, t, v, err) : grouped_pieces(b, o, t, ends, err));
     }
     return STATUS_OK;
 }
@@ -109,8 +118,7 @@ static status combine(ascend_backend *b, const op *o, int t, error *err) {
 
 status ascend_expert_combine(ascend_backend *b, const op *o, int *skip, error *err) {
     (void)skip;
-    bool fused = ascend_moe_fused(b);
     for (int t = 0; t < ascend_tiles(b, &o->out[0]); t++)
-        TRY(fused ? combine(b, o, t, err) : ascend_combine_composed(b, o, t, err));
+        TRY(b->experts_fused ? combine(b, o, t, err) : ascend_combine_composed(b, o, t, err));
     return STATUS_OK;
 }

@@ -70,10 +70,10 @@ static bool takes(str word, const char *key, str *value) {
 static status pass_on(ascend_spec *s, str word, error *err) {
     size_t used = strlen(s->settings);
     if (!s->emulated)
-        return error_set(
-            err, STATUS_BAD_ARGUMENT,
-            "--device ascend:N knows no setting '%.*s'; exact=, graph=, head=, off=, tile= and timeout= are all",
-            STR_ARG(word));
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "--device ascend:N knows no setting '%.*s'; exact=, graph=, head=, off=, pieces=, tile= and "
+                         "timeout= are all",
+                         STR_ARG(word));
     if (used + word.len + 2 > sizeof s->settings)
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: the settings are longer than %zu bytes",
                          sizeof s->settings);
@@ -98,6 +98,11 @@ static status parse_word(ascend_spec *s, str word, error *err) {
         if (s->wide_head || str_is(value, "half")) return STATUS_OK;
         return error_set(err, STATUS_BAD_ARGUMENT, "--device: head=%.*s is none of f32, half", STR_ARG(value));
     }
+    if (takes(word, "pieces", &value)) {
+        s->pieces = str_is(value, "on");
+        if (s->pieces || str_is(value, "off")) return STATUS_OK;
+        return error_set(err, STATUS_BAD_ARGUMENT, "--device: pieces=%.*s is none of on, off", STR_ARG(value));
+    }
     if (takes(word, "exact", &value)) {
         s->exact = str_is(value, "on");
         if (s->exact || str_is(value, "off")) return STATUS_OK;
@@ -113,7 +118,8 @@ static status parse_word(ascend_spec *s, str word, error *err) {
 }
 
 status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
-    *s = (ascend_spec){.cann = "9.1", .tile = DEFAULT_TILE, .exact = true, .wide_head = true, .timeout_ms = 60000};
+    *s = (ascend_spec){
+        .cann = "9.1", .tile = DEFAULT_TILE, .exact = true, .pieces = true, .wide_head = true, .timeout_ms = 60000};
     str all = str_from(text);
     s->emulated = str_starts(all, STR("emu:"));
     if (!s->emulated && !str_starts(all, STR("ascend:")))

@@ -33,6 +33,7 @@ typedef struct ascend_spec {
     char settings[512]; // what the emulator is configured with, the chip first
     unsigned off;       // bits of ascend_fused
     bool exact;         // equal shapes for equal rows, at the price that docs/ascend.md names
+    bool pieces;        // with exact: sums over what ranks share in their fixed pieces (pieces.h)
     int timeout_ms;     // of a step
     bool wide_head;     // the head in F32 where the chip can
     int tile;           // rows that every product is padded to

@@ -17,11 +17,13 @@ static int64_t numbers(const weight *w) { return w->n_experts * w->n * w->k; }
 static dtype host_type(aclDataType t) { return t == ACL_FLOAT ? DTYPE_F32 : t == ACL_BF16 ? DTYPE_BF16 : DTYPE_F16; }
 
 // Projections of the layers may become FRACTAL_NZ on A2 and A3. Not what is in F32, nor the experts', whose grouped product takes them
-// as they are, nor a head that may be the embedding as well.
+// as they are, nor a head that may be the embedding as well, nor what ranks share the inputs of: a piece is one product for any number
+// of ranks.
 static bool may_be_nz(const ascend_backend *b, const weight *w) {
     bool chip = b->device.family == ASCEND_A2 || b->device.family == ASCEND_A3;
-    return chip && ascend_fuses(b, ASCEND_FUSED_NZ) && b->device.lib.aclnnTransMatmulWeight && w->n > 1 && w->k > 1 &&
-           w->role == WEIGHT_LINEAR && w->layer >= 0 && ascend_weight_type(b, w) != ACL_FLOAT;
+    bool in_pieces = w->split == SPLIT_REDUCED && b->spec.exact && b->spec.pieces;
+    return chip && !in_pieces && ascend_fuses(b, ASCEND_FUSED_NZ) && b->device.lib.aclnnTransMatmulWeight && w->n > 1 &&
+           w->k > 1 && w->role == WEIGHT_LINEAR && w->layer >= 0 && ascend_weight_type(b, w) != ACL_FLOAT;
 }
 
 const char *ascend_weight_layout(const backend *base, const weight *w) {
@@ -148,16 +150,19 @@ static status convert(ascend_backend *b, const weight *w, ascend_weight *on_devi
     return STATUS_OK;
 }
 
-// No document says that Addmm takes such a weight, so one with a bias stays as it is.
-static bool serves(const op *o) { return o->code == OP_LINEAR && o->in[2].where == STORAGE_NONE; }
+// No document says that Addmm takes such a weight, so one with a bias stays as it is; so does one that is laid out in pieces.
+static bool serves(const ascend_backend *b, const op *o) {
+    return o->code == OP_LINEAR && o->in[2].where == STORAGE_NONE && !ascend_pieces_wanted(b, o);
+}
 
-static bool serves_always(const op_list *g, int id) {
+static bool serves_always(const ascend_backend *b, int id) {
+    const op_list *g = b->list;
     bool any = false;
     for (int i = 0; i < g->n_ops; i++) {
         for (int j = 0; j < g->ops[i].n_in; j++) {
             const tensor *t = &g->ops[i].in[j];
             if (t->where != STORAGE_WEIGHT || t->id != id) continue;
-            if (j != 1 || !serves(&g->ops[i])) return false;
+            if (j != 1 || !serves(b, &g->ops[i])) return false;
             any = true;
         }
     }
@@ -169,7 +174,7 @@ status ascend_weights_prepare(ascend_backend *b, error *err) {
     ascend_call *c = &b->call;
     for (int i = 0; i < b->n_weights; i++) {
         const weight *w = &b->list->weights->w[i];
-        if (b->weights[i].data && may_be_nz(b, w) && serves_always(b->list, i)) TRY(convert(b, w, &b->weights[i], err));
+        if (b->weights[i].data && may_be_nz(b, w) && serves_always(b, i)) TRY(convert(b, w, &b->weights[i], err));
     }
     if (!c->workspace) return STATUS_OK;
     TRY(ascend_device_sync(&b->device, err));
