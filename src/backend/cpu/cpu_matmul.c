@@ -121,8 +121,7 @@ static void store_columns(const linear_job *j, const matmul_tile *t, int row0, i
     }
 }
 
-static void linear_task(void *ctx, int task, int thread) {
-    const linear_job *j = ctx;
+static void linear_task(const linear_job *j, int task, int thread) {
     int si = 0;
     while (task >= j->first_task[si + 1]) si++;
     const cpu_segment *s = &j->w->segment[si];
@@ -148,9 +147,22 @@ static void linear_task(void *ctx, int task, int thread) {
     }
 }
 
+// Stretch i, then what is left of the others. A thread reads one stretch of weights from its beginning on, so that what is fetched
+// ahead of a task is what the thread's next task reads.
+static void linear_stretches(void *ctx, int i, int thread) {
+    const linear_job *j = ctx;
+    int n = pool_n_threads(j->b->threads), task;
+    for (int s = 0; s < n; s++) {
+        task_stretch *from = &j->b->stretches[(i + s) % n];
+        while ((task = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed)) < from->end) {
+            linear_task(j, task, thread);
+        }
+    }
+}
+
 // Panels per task: enough tasks that threads end together, few enough that a task streams a while.
 static int choose_panels(const cpu_backend *b, int64_t total) {
-    int64_t per_task = total / (pool_n_threads(b->threads) * 4);
+    int64_t per_task = total / (pool_n_threads(b->threads) * 8);
     return per_task >= TASK_PANELS ? TASK_PANELS : per_task >= 4 ? 4 : per_task >= 2 ? 2 : 1;
 }
 
@@ -170,7 +182,12 @@ void cpu_linear(cpu_backend *b, const op *o) {
         j.first_task[s + 1] =
             j.first_task[s] + (int)((w->segment[s].n_panels + j.panels_per_task - 1) / j.panels_per_task);
     }
-    cpu_for(b, j.first_task[w->n_segments], total * PANEL * w->k * j.n_rows, linear_task, &j);
+    const int64_t n = pool_n_threads(b->threads), tasks = j.first_task[w->n_segments];
+    for (int64_t i = 0; i < n; i++) {
+        atomic_store_explicit(&b->stretches[i].next, (int)(tasks * i / n), memory_order_relaxed);
+        b->stretches[i].end = (int)(tasks * (i + 1) / n);
+    }
+    cpu_for(b, (int)n, total * PANEL * w->k * j.n_rows, linear_stretches, &j);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------------
