@@ -22,7 +22,9 @@ enum {
     UNITS = PANEL / LANES, // vectors per panel
     GROUPS = 8,            // of 4 k in a chunk
     TILE_ROWS = 8,         // rows per unpacked group of weights, at most
-    GROUP_K = 4096,        // k that all groups of rows pass before the next ones: stays in the second cache
+    FEW_GROUPS = 3,
+    FEW_K = 256,   // k that few groups of rows pass before the next ones: memory is what they wait for
+    MANY_K = 4096, // of more groups: starting is what costs
     DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time for one row
     PREFETCH = 4096, // bytes ahead of the weights being read, on into the panels that come next: measured
 };
@@ -153,13 +155,14 @@ INLINE void strip(quant_format f, const matmul_tile *t, int unit, int unit_end, 
 INLINE void tile(quant_format f, const matmul_tile *t) {
     const int n_groups = (t->n_rows + TILE_ROWS - 1) / TILE_ROWS, n_units = t->n_panels * UNITS;
     const int units = n_groups == 1 ? n_units : UNITS;
+    const int64_t piece_k = n_groups == 1 ? t->k1 - t->k0 : n_groups <= FEW_GROUPS ? FEW_K : MANY_K;
     matmul_tile piece = *t;
     for (int unit = 0; unit < n_units; unit += units) {
         for (int64_t k = t->k0; k < t->k1; k = piece.k1) {
             piece.k0 = k;
-            piece.k1 = n_groups == 1 || k + GROUP_K >= t->k1 ? t->k1 : k + GROUP_K;
+            piece.k1 = k + piece_k >= t->k1 ? t->k1 : k + piece_k;
             const int64_t bytes = quant_block_bytes(f), at = (k - t->k0) / f.block * bytes;
-            const int64_t next = piece.k1 < t->k1 ? GROUP_K / f.block * bytes : t->panel_stride - at;
+            const int64_t next = piece.k1 < t->k1 ? piece_k / f.block * bytes : t->panel_stride - at;
             for (int g = 0; g < n_groups; g++) {
                 const int row = t->n_rows * g / n_groups, row_end = t->n_rows * (g + 1) / n_groups;
                 strip(f, &piece, unit, unit + units, (row_group){row, row_end - row, g, n_groups, next});
