@@ -15,7 +15,7 @@ ARM_MAKE = $(MAKE) BUILD=$(ARM_BUILD) CC=$(ARM_CROSS)gcc LD=$(ARM_CROSS)ld OBJCO
 SIMDE_BUILD := build/simde
 SIMDE_FLAGS := -O1 -Itests/simde -Dalways_inline=unused -Wno-psabi
 SIMDE_MAKE = CPPFLAGS=-DTALLY_ALL_X86_LEVELS $(MAKE) BUILD=$(SIMDE_BUILD) \
-  $(foreach isa,avx2 avx512 avx512vnni avx512bf16,FLAGS_$(isa)="$(SIMDE_FLAGS)")
+  $(foreach isa,avx2 avx512 avx512vnni amx avx512bf16,FLAGS_$(isa)="$(SIMDE_FLAGS)")
 
 .PHONY: check-arm check-simde
 check-arm: $(BUILD)/$(DUMP)

@@ -5,6 +5,7 @@ ISA_SRC := $(wildcard src/backend/cpu/x86/*.c)
 FLAGS_avx2 := -mavx2 -mfma -mf16c
 FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 FLAGS_avx512vnni := $(FLAGS_avx512) -mavx512vnni
+FLAGS_amx := $(FLAGS_avx512vnni) -mamx-tile -mamx-int8
 FLAGS_avx512bf16 := $(FLAGS_avx512vnni) -mavx512bf16
 else ifeq ($(ARCH),aarch64)
 ISA_SRC := $(wildcard src/backend/cpu/arm/*.c)

@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -43,12 +45,24 @@ static uint64_t saved_state(void) {
 
 static bool has_bits(uint64_t set, uint64_t wanted) { return (set & wanted) == wanted; }
 
+// Tiles: of the processor (leaf 7 EDX: AMX-TILE 24, AMX-INT8 25), saved by the system (XCR0: 17 configuration, 18 data), and granted to
+// this process on request, once for all of its threads (Linux, arch/x86/include/uapi/asm/prctl.h; the state's number is 18). An old kernel refuses.
+static bool tiles_granted(unsigned leaf7_d, uint64_t saved) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    if (!has_bits(leaf7_d, 1u << 24 | 1u << 25) || !has_bits(saved, 1u << 17 | 1u << 18)) return false;
+#if defined(__linux__)
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 bool cpu_level_available(cpu_level level) {
     if (level == CPU_LEVEL_SCALAR) return true;
-    unsigned a, b, c, d, leaf7_b = 0, leaf7_c = 0, leaf7_1_a = 0;
+    unsigned a, b, c, d, leaf7_b = 0, leaf7_c = 0, leaf7_d = 0, leaf7_1_a = 0;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return false;
     unsigned leaf1_c = c;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_b = b, leaf7_c = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_b = b, leaf7_c = c, leaf7_d = d;
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) leaf7_1_a = a;
     // Leaf 1 ECX: FMA 12, OSXSAVE 27, AVX 28, F16C 29. Leaf 7 EBX: AVX2 5, AVX512 F 16, DQ 17, BW 30, VL 31; ECX: VNNI 11.
     // Leaf 7.1 EAX: BF16 5.
@@ -60,6 +74,7 @@ bool cpu_level_available(cpu_level level) {
     if (level == CPU_LEVEL_AVX512) return true;
     if (!has_bits(leaf7_c, 1u << 11)) return false;
     if (level == CPU_LEVEL_AVX512VNNI) return true;
+    if (level == CPU_LEVEL_AMX) return tiles_granted(leaf7_d, saved);
     return level == CPU_LEVEL_AVX512BF16 && has_bits(leaf7_1_a, 1u << 5);
 }
 #elif defined(__aarch64__)

@@ -8,11 +8,13 @@
 
 // Kernel levels, lowest first. A level includes those below it of its architecture; `--cpu LEVEL` pins one. Levels share every
 // order sheet, so they give the same bits, but for AVX512BF16 and NEONBF16, which have their own for BF16 weights (docs/exactness.md).
+// AVX512BF16 does not include AMX.
 #define CPU_LEVEL_LIST(X) \
     X(SCALAR, "scalar", "portable C, the reference") \
     X(AVX2, "avx2", "AVX2, FMA and F16C") \
     X(AVX512, "avx512", "AVX-512 F, BW, DQ and VL") \
     X(AVX512VNNI, "avx512vnni", "AVX-512 with VNNI") \
+    X(AMX, "amx", "AVX-512 with VNNI and AMX int8 tiles, where the kernel grants them") \
     X(AVX512BF16, "avx512bf16", "AVX-512 with BF16 products; other bits for BF16 weights, so only if asked for") \
     X(NEON, "neon", "AArch64 with Advanced SIMD") \
     X(DOTPROD, "dotprod", "AArch64 with the dot product instructions") \

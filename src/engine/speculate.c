@@ -34,9 +34,9 @@ static status decide(tally_speculation *s, error *err) {
 // The part of a weight's time that every further row adds, of what the first takes: arithmetic that reading memory does not hide.
 // On the careful side of what was measured (docs/speculation.md); real steps correct it.
 static double row_share(const weight *w, cpu_level level) {
-    bool wide = level == CPU_LEVEL_AVX512 || level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16;
-    bool dot = level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AVX512BF16 || level == CPU_LEVEL_I8MM ||
-               level == CPU_LEVEL_DOTPROD;
+    bool vnni = level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AMX || level == CPU_LEVEL_AVX512BF16;
+    bool wide = level == CPU_LEVEL_AVX512 || vnni;
+    bool dot = vnni || level == CPU_LEVEL_I8MM || level == CPU_LEVEL_DOTPROD;
     switch (w->part[0].type) {
     case DTYPE_F32: return wide ? 0.15 : 0.25;
     case DTYPE_F16:

@@ -34,6 +34,7 @@ static bool fill_kernels(cpu_kernels *k, cpu_level level) {
     if (level >= CPU_LEVEL_AVX2) kernels_quant_avx2(k);
     if (level >= CPU_LEVEL_AVX512) kernels_quant_avx512(k);
     if (level >= CPU_LEVEL_AVX512VNNI) kernels_quant_avx512vnni(k);
+    if (level == CPU_LEVEL_AMX) kernels_quant_amx(k);
 #elif defined(__aarch64__)
     if (level >= CPU_LEVEL_NEON) kernels_quant_neon(k);
     if (level >= CPU_LEVEL_DOTPROD) kernels_quant_dotprod(k);
@@ -253,7 +254,8 @@ static void test_levels_give_the_scalar_bits(void **unused) {
         }
         uint64_t state = 2;
         for (int t = 0; t < N_TYPES; t++)
-            for (int rows = 1; rows <= 17; rows++) {
+            for (int i = 0; i < 20; i++) {
+                const int rows = i < 17 ? i + 1 : 33 + 16 * (i - 17); // every width, and groups of groups of rows
                 const fill how = rows % 3 == 0 ? (fill)(rows / 3 % FILL_COUNT) : FILL_SANE;
                 problem p =
                     problem_new(all_types[t], 256 * (1 + rows % 3), 16 * (rows % 5) + 1 + rows % 16, rows, how, &state);
@@ -277,13 +279,13 @@ static void test_extreme_integers_do_not_saturate(void **unused) {
         fill_kernels(&scalar, CPU_LEVEL_SCALAR);
         if (!fill_kernels(&fast, (cpu_level)level)) continue;
         for (int t = 0; t < N_TYPES; t++)
-            for (int pattern = 0; pattern < 4; pattern++)
+            for (int i = 0, pattern = 0; i < 8; i++, pattern = i % 4)
                 for (int how = FILL_ZERO; how <= FILL_EXTREME; how++) {
-                    problem p = problem_new(all_types[t], 256, 16, 1, (fill)how, &state);
+                    problem p = problem_new(all_types[t], 256, 16, i < 4 ? 1 : 33, (fill)how, &state);
                     for (int b = 0; b < 16 * 256 / p.f.block; b++)
                         set_scales(p.type, p.file + b * dtype_get(p.type)->block_bytes, 0x3c00, 0x3c00);
                     problem_pack(&p);
-                    for (int i = 0; i < 256; i++) p.x[i] = pattern == 0 || (i & pattern) == 0 ? 1.0f : -1.0f;
+                    for (int j = 0; j < 256 * p.n_rows; j++) p.x[j] = pattern == 0 || (j & pattern) == 0 ? 1.0f : -1.0f;
                     quantize(&scalar, &p);
                     run(&scalar, &p);
                     float *expected = copy_results(&p), w[256];
@@ -291,7 +293,7 @@ static void test_extreme_integers_do_not_saturate(void **unused) {
                     assert_same(p.acc.data, expected, n_results(&p), dtype_get(p.type)->name);
                     quant_unpack_row(p.type, w, p.w.data, 3, 256);
                     double sum = 0, size = 0;
-                    for (int i = 0; i < 256; i++) sum += (double)w[i] * p.x[i], size += fabs((double)w[i]);
+                    for (int j = 0; j < 256; j++) sum += (double)w[j] * p.x[j], size += fabs((double)w[j]);
                     assert_true(fabs(sum - (double)expected[3]) <= 1e-6 * size);
                     free(expected);
                     problem_free(&p);
@@ -440,7 +442,8 @@ static void test_faults_reach_the_result(void **unused) {
         cpu_kernels k;
         if (!fill_kernels(&k, (cpu_level)level)) continue;
         for (int t = 0; t < N_TYPES; t++) {
-            problem p = problem_new(all_types[t], 512, 32, 9, FILL_SANE, &state);
+            const int n_rows = 33;
+            problem p = problem_new(all_types[t], 512, 32, n_rows, FILL_SANE, &state);
             const int64_t row = dtype_row_bytes(p.type, p.k);
             set_scales(p.type, p.file + 5 * row, 0x7e00, 0);       // output 5: d = NaN
             set_scales(p.type, p.file + 18 * row, 0xfc00, 0x7c00); // output 18: d = -inf, m = inf
@@ -448,7 +451,7 @@ static void test_faults_reach_the_result(void **unused) {
             p.x[4 * p.k + 77] = INFINITY;
             quantize(&k, &p);
             run(&k, &p);
-            for (int r = 0; r < 9; r++)
+            for (int r = 0; r < n_rows; r++)
                 for (int j = 0; j < 32; j++) {
                     const bool finite = isfinite(((float *)p.acc.data)[r * 32 + j]);
                     assert_int_equal(finite, r != 4 && j != 5 && j != 18);

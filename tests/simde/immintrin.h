@@ -10,6 +10,7 @@
 #include <simde/x86/fma.h>
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -189,5 +190,48 @@ EMULATED simde__m512 emulated_dpbf16_ps(simde__m512 acc, simde__m512i a, simde__
 }
 #undef _mm512_dpbf16_ps
 #define _mm512_dpbf16_ps emulated_dpbf16_ps
+
+// AMX: eight tiles of up to 16 rows of 64 bytes.
+typedef struct emulated_tile {
+    uint8_t row[16][64];
+    int n_rows, n_bytes;
+} emulated_tile;
+static _Thread_local emulated_tile emulated_tiles[8];
+
+EMULATED void _tile_loadconfig(const void *config) {
+    const uint8_t *c = config;
+    memset(emulated_tiles, 0, sizeof emulated_tiles);
+    for (int i = 0; i < 8; i++) {
+        emulated_tiles[i].n_rows = c[48 + i];
+        emulated_tiles[i].n_bytes = c[16 + 2 * i];
+    }
+}
+EMULATED void _tile_release(void) { memset(emulated_tiles, 0, sizeof emulated_tiles); }
+EMULATED void _tile_zero(int t) { memset(emulated_tiles[t].row, 0, sizeof emulated_tiles[t].row); }
+EMULATED void _tile_loadd(int t, const void *base, int64_t stride) {
+    emulated_tile *tile = &emulated_tiles[t];
+    _tile_zero(t);
+    for (int r = 0; r < tile->n_rows; r++) memcpy(tile->row[r], (const char *)base + r * stride, (size_t)tile->n_bytes);
+}
+EMULATED void _tile_stored(int t, void *base, int64_t stride) {
+    const emulated_tile *tile = &emulated_tiles[t];
+    for (int r = 0; r < tile->n_rows; r++) memcpy((char *)base + r * stride, tile->row[r], (size_t)tile->n_bytes);
+}
+// sum[m][n] += a[m][4 k + i] * b[k][4 n + i], a signed.
+EMULATED void emulated_tile_dot(int sum, int a, int b, bool b_signed) {
+    for (int m = 0; m < emulated_tiles[sum].n_rows; m++) {
+        for (int n = 0; n < emulated_tiles[sum].n_bytes / 4; n++) {
+            int32_t s;
+            memcpy(&s, emulated_tiles[sum].row[m] + 4 * n, 4);
+            for (int k = 0; k < emulated_tiles[a].n_bytes; k++) {
+                uint8_t w = emulated_tiles[b].row[k / 4][4 * n + k % 4];
+                s += (int8_t)emulated_tiles[a].row[m][k] * (b_signed ? (int8_t)w : w);
+            }
+            memcpy(emulated_tiles[sum].row[m] + 4 * n, &s, 4);
+        }
+    }
+}
+EMULATED void _tile_dpbssd(int sum, int a, int b) { emulated_tile_dot(sum, a, b, true); }
+EMULATED void _tile_dpbsud(int sum, int a, int b) { emulated_tile_dot(sum, a, b, false); }
 
 #endif

@@ -218,7 +218,8 @@ static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const st
     scratch_sizes s = scratch_of(b, g, limits);
     int64_t x_row = 0;
     for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
-    return x_row * s.x_rows + s.thread * pool_n_threads(b->threads) + s.split + s.experts * (int64_t)sizeof(int32_t) +
+    return x_row * s.x_rows + (s.thread + (int64_t)sizeof(task_stretch)) * pool_n_threads(b->threads) + s.split +
+           s.experts * (int64_t)sizeof(int32_t) +
            limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t) + sizeof(bool));
 }
 
@@ -238,7 +239,8 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     b->workspace = pages_alloc(workspace_bytes);
     b->thread_scratch = pages_alloc(s->thread * pool_n_threads(b->threads));
     b->split = pages_alloc(s->split);
-    bool all = b->split;
+    b->stretches = aligned_alloc(64, (size_t)pool_n_threads(b->threads) * sizeof *b->stretches);
+    bool all = b->split && b->stretches;
     for (int f = 0; f < X_FORMAT_COUNT; f++) {
         b->x_packed[f] = pages_alloc(s->x_row[f] * s->x_rows);
         all = all && b->x_packed[f];
@@ -271,6 +273,7 @@ static void cpu_destroy(backend *base) {
     pages_free(b->split, b->sizes.split);
     for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
     free(b->expert_rows);
+    free(b->stretches);
     free(b->tile_first);
     free(b->tile_tree);
     free(b->fault);

@@ -2,6 +2,8 @@
 #ifndef TALLY_BACKEND_CPU_CPU_INTERNAL_H
 #define TALLY_BACKEND_CPU_CPU_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels.h"
 
@@ -43,6 +45,12 @@ typedef struct scratch_sizes {
     int64_t queries, split;                // of an attention task at most; bytes for pieces that wait to be merged
 } scratch_sizes;
 
+// The tasks of a projection that one thread begins with, [next, end). A line of the cache each.
+typedef struct task_stretch {
+    _Alignas(64) atomic_int next;
+    int end;
+} task_stretch;
+
 typedef struct cpu_backend {
     backend base;
     pool *threads; // borrowed
@@ -61,11 +69,12 @@ typedef struct cpu_backend {
     unsigned char *x_packed[X_FORMAT_COUNT]; // owned; activation rows by format; X_F32 rows lie in the workspace
     unsigned char *thread_scratch;           // owned; thread_bytes for each thread
     int64_t thread_bytes;
-    int32_t *tile_first;  // owned [max_rows + 1]; attention: first row of each tile
-    bool *tile_tree;      // owned [max_rows]: some row's path does not lie in the cache by position
-    int32_t *expert_rows; // owned; MoE grouping: rows sorted by expert, then first index of each expert
-    float *split;         // owned; attention: pieces that wait to be merged
-    unsigned char *kv;    // owned; [layer][k, v] planes of n_blocks
+    int32_t *tile_first;     // owned [max_rows + 1]; attention: first row of each tile
+    bool *tile_tree;         // owned [max_rows]: some row's path does not lie in the cache by position
+    int32_t *expert_rows;    // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    task_stretch *stretches; // owned [threads]
+    float *split;            // owned; attention: pieces that wait to be merged
+    unsigned char *kv;       // owned; [layer][k, v] planes of n_blocks
     int64_t key_block_bytes, value_block_bytes; // of one layer
     int16_t *fault;                             // owned [max_rows]
     const char **fault_label;                   // owned [max_rows]

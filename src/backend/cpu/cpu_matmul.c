@@ -90,7 +90,8 @@ static float *thread_acc(const cpu_backend *b, int thread) {
     return (float *)(void *)(b->thread_scratch + thread * b->thread_bytes);
 }
 
-// Panels [index, index + n) of one expert (counted through all experts), n <= TASK_PANELS: where they were packed, or packed now into the thread's scratch.
+// Panels [index, index + n) of one expert (counted through all experts), n <= TASK_PANELS: where they were packed, or packed now into
+// the thread's scratch.
 static const unsigned char *panels_at(const cpu_backend *b, const cpu_weight *w, const cpu_segment *s, int64_t index,
                                       int n, int thread) {
     if (s->panels) return s->panels + index * s->panel_bytes;
@@ -121,8 +122,7 @@ static void store_columns(const linear_job *j, const matmul_tile *t, int row0, i
     }
 }
 
-static void linear_task(void *ctx, int task, int thread) {
-    const linear_job *j = ctx;
+static void linear_task(const linear_job *j, int task, int thread) {
     int si = 0;
     while (task >= j->first_task[si + 1]) si++;
     const cpu_segment *s = &j->w->segment[si];
@@ -148,9 +148,23 @@ static void linear_task(void *ctx, int task, int thread) {
     }
 }
 
-// Panels per task: enough tasks that threads end together, few enough that a task streams a while.
-static int choose_panels(const cpu_backend *b, int64_t total) {
-    int64_t per_task = total / (pool_n_threads(b->threads) * 4);
+// Stretch i, then what is left of the others. A thread reads one stretch of weights from its beginning on, so that what is fetched
+// ahead of a task is what the thread's next task reads.
+static void linear_stretches(void *ctx, int i, int thread) {
+    const linear_job *j = ctx;
+    int n = pool_n_threads(j->b->threads), task;
+    for (int s = 0; s < n; s++) {
+        task_stretch *from = &j->b->stretches[(i + s) % n];
+        while ((task = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed)) < from->end) {
+            linear_task(j, task, thread);
+        }
+    }
+}
+
+// Panels per task: enough tasks that threads end together, few enough that a task streams a while and, of many rows, that they are
+// not read too often.
+static int choose_panels(const cpu_backend *b, int64_t total, int n_rows) {
+    int64_t per_task = total / (pool_n_threads(b->threads) * (n_rows < ROW_TILE / 4 ? 8 : 4));
     return per_task >= TASK_PANELS ? TASK_PANELS : per_task >= 4 ? 4 : per_task >= 2 ? 2 : 1;
 }
 
@@ -165,12 +179,17 @@ void cpu_linear(cpu_backend *b, const op *o) {
         if (!j.x[f].data) j.x[f] = prepare_x(b, &o->in[0], f);
         total += w->segment[s].n_panels;
     }
-    j.panels_per_task = choose_panels(b, total);
+    j.panels_per_task = choose_panels(b, total, j.n_rows);
     for (int s = 0; s < w->n_segments; s++) {
         j.first_task[s + 1] =
             j.first_task[s] + (int)((w->segment[s].n_panels + j.panels_per_task - 1) / j.panels_per_task);
     }
-    cpu_for(b, j.first_task[w->n_segments], total * PANEL * w->k * j.n_rows, linear_task, &j);
+    const int64_t n = pool_n_threads(b->threads), tasks = j.first_task[w->n_segments];
+    for (int64_t i = 0; i < n; i++) {
+        atomic_store_explicit(&b->stretches[i].next, (int)(tasks * i / n), memory_order_relaxed);
+        b->stretches[i].end = (int)(tasks * (i + 1) / n);
+    }
+    cpu_for(b, (int)n, total * PANEL * w->k * j.n_rows, linear_stretches, &j);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------------
@@ -269,7 +288,7 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
         if (!j.linear.x[f].data) j.linear.x[f] = prepare_x(b, &o->in[0], f);
         j.panels += w->segment[s].n_panels;
     }
-    j.linear.panels_per_task = choose_panels(b, j.panels * (entries < n_experts ? entries : n_experts));
+    j.linear.panels_per_task = choose_panels(b, j.panels * (entries < n_experts ? entries : n_experts), ROW_TILE);
     for (int s = 0; s < w->n_segments; s++) {
         int64_t tasks = (w->segment[s].n_panels + j.linear.panels_per_task - 1) / j.linear.panels_per_task;
         j.linear.first_task[s + 1] = j.linear.first_task[s] + (int)tasks;

@@ -17,6 +17,7 @@ void cpu_kernels_init(cpu_kernels *k, cpu_level level) {
         kernels_quant_avx512(k);
     }
     if (level >= CPU_LEVEL_AVX512VNNI) kernels_quant_avx512vnni(k);
+    if (level == CPU_LEVEL_AMX) kernels_quant_amx(k);
     if (level >= CPU_LEVEL_AVX512BF16) kernels_float_avx512bf16(k);
 #elif defined(__aarch64__)
     if (level >= CPU_LEVEL_NEON) {

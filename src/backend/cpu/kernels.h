@@ -113,11 +113,13 @@ void kernels_quant_avx2(cpu_kernels *k);
 void kernels_float_avx512(cpu_kernels *k);
 void kernels_quant_avx512(cpu_kernels *k);
 void kernels_quant_avx512vnni(cpu_kernels *k);
+void kernels_quant_amx(cpu_kernels *k);
 void kernels_float_avx512bf16(cpu_kernels *k);
 void kernels_float_neon(cpu_kernels *k);
 void kernels_quant_neon(cpu_kernels *k);
 void kernels_quant_dotprod(cpu_kernels *k);
 void kernels_quant_i8mm(cpu_kernels *k);
 void kernels_float_neonbf16(cpu_kernels *k);
+matmul_tile_fn *kernels_quant_avx512vnni_tile(dtype type); // what the level amx takes for few rows; a block type's
 
 #endif

@@ -12,8 +12,9 @@ enum {
     LINE_WORDS = 8,
     READ_PASSES = 6,
     AHEAD_LINES = 32,
-    DOT_K = 128, // two panels and eight rows of F32 take 21 KiB: the first cache
-    DOT_ROWS = 8,
+    DOT_K = 128,       // two panels and 16 rows of F32 take 26 KiB: the first cache
+    DOT_BLOCK_K = 512, // block types have more weights in it
+    DOT_ROWS = 16,
     DOT_PANELS = 2,
     DOT_MS = 6, // each try; many short ones find a quiet moment more easily than a few long ones
     DOT_TRIES = 9,
@@ -85,8 +86,8 @@ status cpu_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error
 typedef struct dot_job {
     const cpu_kernels *k;
     dtype type;
-    unsigned char *scratch; // of all threads
-    int64_t per_thread, panel_bytes, row_bytes;
+    unsigned char *scratch;                             // of all threads
+    int64_t length, per_thread, panel_bytes, row_bytes; // length: of a dot product
     int64_t repeats;
 } dot_job;
 
@@ -100,7 +101,7 @@ static void run_tile(void *ctx, int i, int thread) {
                      .x_stride = j->row_bytes,
                      .acc = (float *)(void *)(at + DOT_PANELS * j->panel_bytes + DOT_ROWS * j->row_bytes),
                      .acc_stride = (int64_t)DOT_PANELS * PANEL,
-                     .k1 = DOT_K,
+                     .k1 = j->length,
                      .n_rows = DOT_ROWS,
                      .n_panels = DOT_PANELS};
     for (int64_t r = 0; r < j->repeats; r++) j->k->tile[j->type](&t);
@@ -109,7 +110,7 @@ static void run_tile(void *ctx, int i, int thread) {
 // Tries of growing length until one takes long enough, then the best of several.
 static double best_speed(pool *threads, dot_job *j) {
     int n = pool_n_threads(threads);
-    double work = (double)DOT_K * DOT_ROWS * DOT_PANELS * PANEL * n, best = 0;
+    double work = (double)j->length * DOT_ROWS * DOT_PANELS * PANEL * n, best = 0;
     for (int good = 0; good < DOT_TRIES;) {
         uint64_t t0 = clock_now_ns();
         pool_for(threads, n, run_tile, j);
@@ -129,8 +130,9 @@ status cpu_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s
     cpu_kernels k;
     cpu_kernels_init(&k, level);
     dot_job j = {.k = &k, .type = type, .repeats = 64};
-    j.panel_bytes = pack_panel_bytes(type, DOT_K);
-    j.row_bytes = (x_row_bytes(k.x_format[type], DOT_K) + 63) / 64 * 64;
+    j.length = k.x_format[type] == X_BLOCK32 || k.x_format[type] == X_BLOCK256 ? DOT_BLOCK_K : DOT_K;
+    j.panel_bytes = pack_panel_bytes(type, j.length);
+    j.row_bytes = (x_row_bytes(k.x_format[type], j.length) + 63) / 64 * 64;
     int64_t acc = (int64_t)DOT_ROWS * DOT_PANELS * PANEL * (int64_t)sizeof(float);
     j.per_thread = (DOT_PANELS * j.panel_bytes + DOT_ROWS * j.row_bytes + acc + 4095) / 4096 * 4096;
     size_t bytes = (size_t)j.per_thread * (size_t)pool_n_threads(threads);

@@ -13,20 +13,31 @@ INLINE vi operand(quant_format f, vi code) {
 // Each output's scale, found in both halves of its lane, as an int32.
 INLINE vi wide_scale(vi scale) { return VI_SRA32(scale, 16); }
 
-// isum[r] += scale * (weights . x) over the groups of one step, whose activations begin `at` bytes into the block.
-INLINE void quad_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
-    const int n = step_groups(f);
-    const vi wide = wide_scale(scale);
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        vi s = f.n_sub ? vi_zero() : isum[r];
-        UNROLL for (int g = 0; g < n; g++) s = vi_dot(s, w[g], x_group(b, r, at + 4 * g));
-        isum[r] = f.n_sub ? vi_add32(isum[r], vi_mul32(s, wide)) : s;
+// isum[r] += scale * (weights . x) for rows from `first` on. Rows take turns within a group, because each one's sums are a chain
+// whose instructions wait for the last one's result.
+INLINE void quad_rows(quant_format f, block_rows b, int first, vi *isum, const vi *w, dot_step step) {
+    const vi wide = wide_scale(step.scale);
+    vi s[TILE_ROWS];
+    UNROLL for (int r = first; r < b.n_rows; r++) s[r] = f.n_sub ? vi_zero() : isum[r];
+    UNROLL for (int g = 0; g < step_groups(f); g++) {
+        UNROLL for (int r = first; r < b.n_rows; r++) s[r] = vi_dot(s[r], w[g], x_group(b, r, step.x_at + 4 * g));
+    }
+    UNROLL for (int r = first; r < b.n_rows; r++) isum[r] = f.n_sub ? vi_add32(isum[r], vi_mul32(s[r], wide)) : s[r];
+}
+
+INLINE void unpack_step(quant_format f, block_rows b, vi *w, dot_step step) {
+    UNROLL for (int g = 0; g < step_groups(f); g++) {
+        w[g] = operand(f, unpack_group(f, step.chunk, b.ahead, step.g0 + g));
     }
 }
 
 #ifndef QUANT_DOT_MATRIX
-INLINE void step_rows(quant_format f, block_rows b, vi *isum, const vi *w, int64_t at, vi scale) {
-    quad_rows(f, b, isum, w, at, scale);
+enum { STARTS_BELOW = 1 }; // isum begins with what the offset of the weights adds too much
+
+INLINE void step_rows(quant_format f, block_rows b, vi *isum, dot_step step) {
+    vi w[GROUPS];
+    unpack_step(f, b, w, step);
+    quad_rows(f, b, 0, isum, w, step);
 }
 INLINE void finish_rows(vi *isum, int n_rows) { (void)isum, (void)n_rows; }
 #endif

@@ -5,46 +5,34 @@
 // level's choice (QUANT_DOT: dot_pairs_tmpl.h, dot_quads_tmpl.h, dot_matrix_tmpl.h); every integer is exact, so no choice changes a bit.
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/quant_panels.h"
+#include "backend/cpu/simd/quant_unpack_tmpl.h"
 #include "backend/cpu/simd/unroll.h"
 
+// Before inclusion, where registers allow more than one vector of outputs at a time for some numbers of rows:
+//   QUANT_SHAPES(X)   X(rows, units) for each number of rows from 1 to TILE_ROWS
+#ifndef QUANT_SHAPES
+#define QUANT_SHAPES(X) X(1, DECODE_UNITS) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1)
+#endif
+// acc plus the sums of pairs of products of 16-bit lanes.
+#ifndef VI_MADD16_ADD
+#define VI_MADD16_ADD(acc, a, b) vi_add32(acc, vi_madd16(a, b))
+#endif
+
 enum {
-    UNITS = PANEL / LANES,                // vectors per panel
-    GROUPS = 8,                           // of 4 k in a chunk
-    TILE_ROWS = 8,                        // rows per unpacked group of weights
+    UNITS = PANEL / LANES, // vectors per panel
+    GROUPS = 8,            // of 4 k in a chunk
+    TILE_ROWS = 8,         // rows per unpacked group of weights, at most
+    FEW_GROUPS = 3,
+    FEW_K = 256,   // k that few groups of rows pass before the next ones: memory is what they wait for
+    MANY_K = 4096, // of more groups: starting is what costs
     DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time for one row
-    PREFETCH = 2048, // bytes ahead in a panel: measured; one row from memory streams up to half faster than without
+    PREFETCH = 4096, // bytes ahead of the weights being read, on into the panels that come next: measured
 };
-
-// 16-bit lanes shifted right by n, or left by -n; n is a constant of the instance.
-INLINE vi shift_right(vi v, int n) {
-    switch (n) {
-    case 0: return v;
-    case -4: return VI_SLL16(v, 4);
-    case -3: return VI_SLL16(v, 3);
-    case -2: return VI_SLL16(v, 2);
-    case -1: return VI_SLL16(v, 1);
-    case 1: return VI_SRL16(v, 1);
-    case 2: return VI_SRL16(v, 2);
-    case 3: return VI_SRL16(v, 3);
-    case 4: return VI_SRL16(v, 4);
-    case 5: return VI_SRL16(v, 5);
-    case 6: return VI_SRL16(v, 6);
-    default: assert(!"no plane needs this shift"); return v;
-    }
-}
-
-// Bits of group g of a plane, moved to bit `at` of their bytes, over the bits in `under`.
-INLINE vi plane_group(const uint8_t *plane, int bits, int g, int at, vi under) {
-    const int per = 8 / bits;
-    const uint8_t *at_vector = plane + g / per * QUANT_VECTOR;
-    if (g % per == 0) __builtin_prefetch(at_vector + PREFETCH);
-    const vi v = vi_load(at_vector);
-    return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
-}
 
 // One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
 typedef struct block_rows {
     const uint8_t *w;
+    int64_t ahead; // from the weights being read to those being prefetched, in bytes
     int lane, n_rows;
     const char *x;
     int64_t x_stride;
@@ -57,38 +45,16 @@ INLINE vi x_group(block_rows b, int r, int64_t at) {
     return vi_set32(four);
 }
 
+// One step of a block: the groups from g0 on of a chunk, whose activations begin x_at bytes into the block of x, and the scale of
+// their sub-block: each output's in both halves of its lane.
+typedef struct dot_step {
+    const uint8_t *chunk;
+    int g0;
+    int64_t x_at;
+    vi scale;
+} dot_step;
+
 #include QUANT_DOT
-
-// The operands of one group: 4 weights of k for each output.
-INLINE vi unpack_group(quant_format f, const uint8_t *chunk, int g) {
-    vi code = plane_group(chunk, f.low_bits, g, 0, vi_zero());
-    if (f.high_bits) code = plane_group(chunk + quant_plane_bytes(f.low_bits), f.high_bits, g, f.low_bits, code);
-    return operand(f, code);
-}
-
-// Sub-scales of one chunk as pairs: of its first and second half, and what the sums of x are multiplied with: the minimums, or
-// for types with an offset the scales again.
-typedef struct chunk_scales {
-    vi half[2], sums;
-} chunk_scales;
-
-INLINE chunk_scales read_scales(quant_format f, const uint8_t *block, int lane, int c) {
-    chunk_scales out = {{vi_set16(1), vi_set16(1)}, vi_zero()};
-    const int at = 16 * c + lane;
-    if (f.n_sub == 8) {
-        out.half[0] = out.half[1] = vi_twice(block + quant_scales_at(f) + at);
-        out.sums = f.min == QUANT_MIN_BYTES ? vi_twice(block + quant_mins_at(f) + at) : out.half[0];
-    } else if (f.n_sub == 16) {
-        const uint8_t *p = block + quant_scales_at(f) + 16 * c + at;
-        const vi a = vi_twice(p), b = vi_twice(p + 16), nibble = vi_set16(15);
-        const bool nibbles = f.min == QUANT_MIN_NIBBLES;
-        out.half[0] = nibbles ? vi_and(a, nibble) : a;
-        out.half[1] = nibbles ? vi_and(b, nibble) : b;
-        out.sums = vi_halves(a, b);
-        if (nibbles) out.sums = vi_and(VI_SRL16(out.sums, 4), nibble);
-    }
-    return out;
-}
 
 INLINE bool has_sums(quant_format f) { return f.n_sub && (f.min != QUANT_MIN_NONE || operand_offset(f)); }
 
@@ -99,24 +65,27 @@ INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
     const chunk_scales scales = read_scales(f, b.w, b.lane, c);
     const int n = step_groups(f);
     UNROLL for (int g0 = 0; g0 < GROUPS; g0 += n) {
-        vi w[GROUPS];
-        UNROLL for (int g = 0; g < n; g++) w[g] = unpack_group(f, chunk, g0 + g);
-        step_rows(f, b, isum, w, q_at + 4 * g0, scales.half[g0 / 4]);
+        step_rows(f, b, isum, (dot_step){chunk, g0, q_at + 4 * g0, scales.half[g0 / 4]});
     }
     if (!has_sums(f)) return;
     UNROLL for (int r = 0; r < b.n_rows; r++) {
         const quant_block256 *xb = (const quant_block256 *)(b.x + r * b.x_stride);
         int32_t two;
         memcpy(&two, xb->sum16 + 2 * c, 4);
-        msum[r] = vi_add32(msum[r], vi_madd16(scales.sums, vi_set32(two)));
+        msum[r] = VI_MADD16_ADD(msum[r], scales.sums, vi_set32(two));
     }
 }
 
 // acc[r] continued over the block.
 INLINE void add_block(quant_format f, block_rows b, vf *acc) {
     vi isum[TILE_ROWS], msum[TILE_ROWS];
+    for (int i = 0; i < quant_codes_at(f) && b.lane == 0; i += 64) __builtin_prefetch(b.w + b.ahead + i);
     const int offset = operand_offset(f);
-    UNROLL for (int r = 0; r < b.n_rows; r++) isum[r] = msum[r] = vi_zero();
+    UNROLL for (int r = 0; r < b.n_rows; r++) {
+        const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
+        isum[r] = STARTS_BELOW && f.block == 32 && offset ? vi_set32(-offset * x32->sum) : vi_zero();
+        msum[r] = vi_zero();
+    }
     for (int c = 0; c < f.block / QUANT_CHUNK; c++) add_chunk(f, b, c, isum, msum);
     finish_rows(isum, b.n_rows);
     const vf d = vf_load_f16(b.w + 2 * b.lane);
@@ -124,7 +93,7 @@ INLINE void add_block(quant_format f, block_rows b, vf *acc) {
     UNROLL for (int r = 0; r < b.n_rows; r++) {
         const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
         const vf dx = vf_set(x32->d); // d comes first in both kinds of block
-        if (f.block == 32 && offset) isum[r] = vi_sub32(isum[r], vi_set32(offset * x32->sum));
+        if (!STARTS_BELOW && f.block == 32 && offset) isum[r] = vi_sub32(isum[r], vi_set32(offset * x32->sum));
         if (f.n_sub && offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(offset)));
         acc[r] = vf_fma(vf_from_vi(isum[r]), vf_mul(d, dx), acc[r]);
         if (f.min == QUANT_MIN_ADDED) acc[r] = vf_fma(m, vf_set(x32->d * (float)x32->sum), acc[r]);
@@ -132,21 +101,35 @@ INLINE void add_block(quant_format f, block_rows b, vf *acc) {
     }
 }
 
-// Rows [row, row + n_rows) of the vectors [unit, unit + n_units), counted through the panels.
-INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_units, int row, int n_rows) {
+// Where a group of rows stands among `n_groups` that pass the same weights, and how far behind these lie the ones that come next:
+// each group prefetches every n_groups-th block of them. A group alone prefetches a little ahead of itself (next is not used).
+typedef struct row_group {
+    int row, n_rows, index, n_groups;
+    int64_t next;
+} row_group;
+
+// The group's n_rows rows (a constant) of the vectors [unit, unit + n_units), counted through the panels.
+INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_units, int n_rows, row_group g) {
     const int64_t x_block = f.block == 32 ? sizeof(quant_block32) : sizeof(quant_block256);
     vf acc[DECODE_UNITS][TILE_ROWS];
-    float *out = t->acc + row * t->acc_stride + unit * LANES;
-    const char *x = (const char *)t->x + row * t->x_stride;
+    float *out = t->acc + g.row * t->acc_stride + unit * LANES;
+    const char *x = (const char *)t->x + g.row * t->x_stride;
     UNROLL for (int u = 0; u < n_units; u++) {
         UNROLL for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
     }
-    for (int64_t b = t->k0 / f.block; b < t->k1 / f.block; b++) {
+    const int64_t bytes = quant_block_bytes(f), first = t->k0 / f.block, end = t->k1 / f.block;
+    const int64_t far = PREFETCH / bytes < end - first ? PREFETCH / bytes : end - first;
+    const int64_t wrapped = ((unit + n_units) / UNITS - unit / UNITS) * t->panel_stride - (end - first - far) * bytes;
+    int turn = g.index;
+    for (int64_t b = first; b < end; b++) {
+        const int64_t alone = b + far < end ? far * bytes : wrapped;
+        const int64_t ahead = g.n_groups == 1 ? alone : turn == 0 ? g.next : 0;
+        turn = turn == 0 ? g.n_groups - 1 : turn - 1;
         UNROLL for (int u = 0; u < n_units; u++) {
             const uint8_t *panel = (const uint8_t *)t->w + (unit + u) / UNITS * t->panel_stride;
-            const block_rows part = {panel + b * quant_block_bytes(f), (unit + u) % UNITS * LANES, n_rows,
-                                     x + b * x_block, t->x_stride};
-            add_block(f, part, acc[u]);
+            const int lane = (unit + u) % UNITS * LANES;
+            const uint8_t *w = panel + b * bytes;
+            add_block(f, (block_rows){w, ahead, lane, n_rows, x + b * x_block, t->x_stride}, acc[u]);
         }
     }
     UNROLL for (int u = 0; u < n_units; u++) {
@@ -154,19 +137,37 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
     }
 }
 
-// One row streams several vectors of weights at once; more rows take one vector after the other, as many rows at a time as
-// registers hold. The panel read again for the next vector or rows comes from the cache.
+// The group's rows of the vectors [unit, unit_end).
+#define STRIP_CASE(n_r, n_u) \
+    case n_r: { \
+        int u = unit; \
+        for (; u + (n_u) <= unit_end; u += (n_u)) tile_part(f, t, u, n_u, n_r, g); \
+        for (; (n_u) > 1 && u < unit_end; u++) tile_part(f, t, u, 1, n_r, g); \
+        break; \
+    }
+INLINE void strip(quant_format f, const matmul_tile *t, int unit, int unit_end, row_group g) {
+    switch (g.n_rows) { QUANT_SHAPES(STRIP_CASE) }
+}
+#undef STRIP_CASE
+
+// Up to TILE_ROWS rows stream the weights past all of k. More rows are dealt into groups of nearly equal size that pass one piece of
+// a panel after the other, so that it is read from memory once.
 INLINE void tile(quant_format f, const matmul_tile *t) {
-    const int n_units = t->n_panels * UNITS;
-    int u = 0;
-    if (t->n_rows == 1)
-        for (; u + DECODE_UNITS <= n_units; u += DECODE_UNITS) tile_part(f, t, u, DECODE_UNITS, 0, 1);
-    for (; u < n_units; u++) {
-        int r = 0;
-        for (; r + 8 <= t->n_rows; r += 8) tile_part(f, t, u, 1, r, 8);
-        for (; r + 4 <= t->n_rows; r += 4) tile_part(f, t, u, 1, r, 4);
-        for (; r + 2 <= t->n_rows; r += 2) tile_part(f, t, u, 1, r, 2);
-        if (r < t->n_rows) tile_part(f, t, u, 1, r, 1);
+    const int n_groups = (t->n_rows + TILE_ROWS - 1) / TILE_ROWS, n_units = t->n_panels * UNITS;
+    const int units = n_groups == 1 ? n_units : UNITS;
+    const int64_t piece_k = n_groups == 1 ? t->k1 - t->k0 : n_groups <= FEW_GROUPS ? FEW_K : MANY_K;
+    matmul_tile piece = *t;
+    for (int unit = 0; unit < n_units; unit += units) {
+        for (int64_t k = t->k0; k < t->k1; k = piece.k1) {
+            piece.k0 = k;
+            piece.k1 = k + piece_k >= t->k1 ? t->k1 : k + piece_k;
+            const int64_t bytes = quant_block_bytes(f), at = (k - t->k0) / f.block * bytes;
+            const int64_t next = piece.k1 < t->k1 ? piece_k / f.block * bytes : t->panel_stride - at;
+            for (int g = 0; g < n_groups; g++) {
+                const int row = t->n_rows * g / n_groups, row_end = t->n_rows * (g + 1) / n_groups;
+                strip(f, &piece, unit, unit + units, (row_group){row, row_end - row, g, n_groups, next});
+            }
+        }
     }
 }
 

@@ -31,7 +31,11 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     UNROLL for (int r = 0; r < n_r; r++) {
         UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_load(out + r * t->acc_stride + PANEL * p);
     }
+    const int64_t length = (t->k1 - t->k0 + 1) / 2 * TILE_PAIR_BYTES;
+    const int64_t wrap =
+        ahead.wraps && ahead.distance < length ? ahead.distance / TILE_PAIR_BYTES * 2 : 0; // with so many k left
     for (int64_t left = t->k1 - t->k0; left > 0; left -= 2) {
+        if ((uint64_t)(wrap - left) <= 1) prefetched += n_p * panel_stride - length;
         UNROLL for (int p = 0; p < n_p; p++) {
             for (int b = 0; b < TILE_PAIR_BYTES; b += 64) __builtin_prefetch(prefetched + p * panel_stride + b);
         }
@@ -84,14 +88,14 @@ static void TILE(groups)(const matmul_tile *piece, int panel, int panel_end, int
         int row = (int)((int64_t)piece->n_rows * g / n_groups),
             row_end = (int)((int64_t)piece->n_rows * (g + 1) / n_groups);
         int64_t share = TILE_GROUP_K / 2 * TILE_PAIR_BYTES / n_groups;
-        tile_ahead ahead = {next + g * share, TILE_PAIR_BYTES / n_groups};
+        tile_ahead ahead = {next + g * share, TILE_PAIR_BYTES / n_groups, false};
         TILE(strip)(piece, row, row_end - row, panel, panel_end, ahead);
     }
 }
 
 static void TILE(tile)(const matmul_tile *t) {
     if (t->n_rows <= TILE_MAX_ROWS) {
-        TILE(strip)(t, 0, t->n_rows, 0, t->n_panels, (tile_ahead){TILE_AHEAD, TILE_PAIR_BYTES});
+        TILE(strip)(t, 0, t->n_rows, 0, t->n_panels, (tile_ahead){TILE_AHEAD, TILE_PAIR_BYTES, true});
         return;
     }
     for (int panel = 0; panel < t->n_panels; panel += TILE_GROUP_PANELS) {

@@ -1,14 +1,14 @@
 // The float kernels for AVX-512 F, BW, DQ and VL: 32 registers of 16 lanes.
 #include "backend/cpu/simd/vec_avx512.h"
 
-// Up to 24 accumulators, 3 weights and an activation.
+// Up to 24 accumulators, 4 weights and an activation; tasks have powers of two of panels.
 #define TILE_SHAPES(X) \
-    X(1, 4) X(2, 4) X(3, 4) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
+    X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
 enum {
     TILE_MAX_ROWS = 12,
     TILE_MAX_PANELS = 4,
-    TILE_GROUP_ROWS = 8,
-    TILE_GROUP_PANELS = 3,
+    TILE_GROUP_ROWS = 12,
+    TILE_GROUP_PANELS = 2,
     TILE_GROUP_K = 256,
     TILE_AHEAD = 4096
 };
