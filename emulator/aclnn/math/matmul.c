@@ -38,20 +38,6 @@ static void lower(enum em_precision p, float *x, int64_t n) {
     }
 }
 
-// n elements from the start of stored row i of a FRACTAL_NZ matrix of c0 = 16: pieces of 16 side by side, one every 16 * 16 elements
-// for each 16 rows.
-static void load_stored_row(const struct em_view *v, int64_t i, float *dst, int64_t n) {
-    enum { C0 = 16, PIECES = 64 };
-    uint16_t raw[C0 * PIECES];
-    int64_t rows = v->dim[v->nz_turned ? 1 : 0], next = (rows + 15) / 16 * 16 * C0;
-    const char *p = v->p + i * C0 * 2;
-    for (int64_t k = 0; k < n; k += C0 * PIECES) {
-        int64_t len = n - k < C0 * PIECES ? n - k : C0 * PIECES;
-        for (int64_t j = 0; j < len; j += C0, p += next * 2) memcpy(raw + j, p, C0 * 2);
-        em_load_f32(v->dtype, (const char *)raw, 1, dst + k, len);
-    }
-}
-
 // Row or column `i` of a matrix, `n` elements along dimension `dim`.
 static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, int64_t n) {
     int64_t size = (int64_t)em_dtype_size(v->dtype);
@@ -61,10 +47,6 @@ static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, i
     }
     int64_t c0 = 32 / size;
     bool across = dim != (int)v->nz_turned; // along a stored row: c0 elements side by side; down a column: all c0 apart
-    if (across && c0 == 16) {
-        load_stored_row(v, i, dst, n);
-        return;
-    }
     for (int64_t k = 0; k < n;) {
         int64_t at[2] = {dim ? i : k, dim ? k : i}, len = across ? c0 : n;
         if (len > n - k) len = n - k;
@@ -73,10 +55,29 @@ static void load_line(const struct em_view *v, int dim, int64_t i, float *dst, i
     }
 }
 
+// Stored rows [from, from + count) of a FRACTAL_NZ matrix of c0 = 16, each k elements, one after another. In memory the 16 elements of
+// neighbouring rows are neighbours.
+static void load_stored_rows(const struct em_view *v, int64_t from, int64_t count, float *dst, int64_t k) {
+    enum { C0 = 16, ROWS = 64 };
+    float piece[C0 * ROWS];
+    int64_t rows = (v->dim[1] + 15) / 16 * 16;
+    for (int64_t at = 0; at < k; at += C0) {
+        size_t len = (size_t)(k - at < C0 ? k - at : C0) * sizeof *dst;
+        const char *p = v->p + (at * rows + from * C0) * 2;
+        for (int64_t j = 0; j < count; j += ROWS) {
+            int64_t n = count - j < ROWS ? count - j : ROWS;
+            em_load_f32(v->dtype, p + j * C0 * 2, 1, piece, n * C0);
+            for (int64_t i = 0; i < n; i++) memcpy(dst + (j + i) * k + at, piece + i * C0, len);
+        }
+    }
+}
+
 // Columns [from, from + count) of b, each k elements, one after another.
 static void load_panel(const struct em_matmul *m, int64_t from, int64_t count, float *dst, float *row) {
     int64_t k = m->b.dim[0];
-    if (m->b.nz || m->b.stride[1] != 1 || m->b.stride[0] == 1) {
+    if (m->b.nz_turned && em_dtype_size(m->b.dtype) == 2) {
+        load_stored_rows(&m->b, from, count, dst, k);
+    } else if (m->b.nz || m->b.stride[1] != 1 || m->b.stride[0] == 1) {
         for (int64_t j = 0; j < count; j++) load_line(&m->b, 0, from + j, dst + j * k, k);
     } else {
         int64_t size = (int64_t)em_dtype_size(m->b.dtype);
