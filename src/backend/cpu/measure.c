@@ -12,10 +12,6 @@ enum {
     LINE_WORDS = 8,
     READ_PASSES = 6,
     AHEAD_LINES = 32,
-    DOT_K = 128,       // two panels and 16 rows of F32 take 26 KiB: the first cache
-    DOT_BLOCK_K = 512, // block types have more weights in it
-    DOT_ROWS = 16,
-    DOT_PANELS = 2,
     DOT_MS = 6, // each try; many short ones find a quiet moment more easily than a few long ones
     DOT_TRIES = 9,
 };
@@ -83,11 +79,20 @@ status cpu_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error
 
 // ---- kernels -------------------------------------------------------------------------------------------------------------
 
+// What a tile is measured with: two panels and 16 rows of F32 take 26 KiB, the first cache. Block types meet the rows of a prompt,
+// from the second cache, because some levels have kernels that only many rows reach.
+typedef struct dot_shape {
+    int64_t k;
+    int n_rows, n_panels;
+} dot_shape;
+static const dot_shape float_shape = {128, 16, 2}, block_shape = {512, 64, 8};
+
 typedef struct dot_job {
     const cpu_kernels *k;
     dtype type;
-    unsigned char *scratch;                             // of all threads
-    int64_t length, per_thread, panel_bytes, row_bytes; // length: of a dot product
+    dot_shape shape;
+    unsigned char *scratch; // of all threads
+    int64_t per_thread, panel_bytes, row_bytes;
     int64_t repeats;
 } dot_job;
 
@@ -97,20 +102,20 @@ static void run_tile(void *ctx, int i, int thread) {
     unsigned char *at = j->scratch + i * j->per_thread;
     matmul_tile t = {.w = at,
                      .panel_stride = j->panel_bytes,
-                     .x = at + DOT_PANELS * j->panel_bytes,
+                     .x = at + j->shape.n_panels * j->panel_bytes,
                      .x_stride = j->row_bytes,
-                     .acc = (float *)(void *)(at + DOT_PANELS * j->panel_bytes + DOT_ROWS * j->row_bytes),
-                     .acc_stride = (int64_t)DOT_PANELS * PANEL,
-                     .k1 = j->length,
-                     .n_rows = DOT_ROWS,
-                     .n_panels = DOT_PANELS};
+                     .acc = (float *)(void *)(at + j->shape.n_panels * j->panel_bytes + j->shape.n_rows * j->row_bytes),
+                     .acc_stride = (int64_t)j->shape.n_panels * PANEL,
+                     .k1 = j->shape.k,
+                     .n_rows = j->shape.n_rows,
+                     .n_panels = j->shape.n_panels};
     for (int64_t r = 0; r < j->repeats; r++) j->k->tile[j->type](&t);
 }
 
 // Tries of growing length until one takes long enough, then the best of several.
 static double best_speed(pool *threads, dot_job *j) {
     int n = pool_n_threads(threads);
-    double work = (double)j->length * DOT_ROWS * DOT_PANELS * PANEL * n, best = 0;
+    double work = (double)j->shape.k * j->shape.n_rows * j->shape.n_panels * PANEL * n, best = 0;
     for (int good = 0; good < DOT_TRIES;) {
         uint64_t t0 = clock_now_ns();
         pool_for(threads, n, run_tile, j);
@@ -130,11 +135,11 @@ status cpu_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s
     cpu_kernels k;
     cpu_kernels_init(&k, level);
     dot_job j = {.k = &k, .type = type, .repeats = 64};
-    j.length = k.x_format[type] == X_BLOCK32 || k.x_format[type] == X_BLOCK256 ? DOT_BLOCK_K : DOT_K;
-    j.panel_bytes = pack_panel_bytes(type, j.length);
-    j.row_bytes = (x_row_bytes(k.x_format[type], j.length) + 63) / 64 * 64;
-    int64_t acc = (int64_t)DOT_ROWS * DOT_PANELS * PANEL * (int64_t)sizeof(float);
-    j.per_thread = (DOT_PANELS * j.panel_bytes + DOT_ROWS * j.row_bytes + acc + 4095) / 4096 * 4096;
+    j.shape = k.x_format[type] == X_BLOCK32 || k.x_format[type] == X_BLOCK256 ? block_shape : float_shape;
+    j.panel_bytes = pack_panel_bytes(type, j.shape.k);
+    j.row_bytes = (x_row_bytes(k.x_format[type], j.shape.k) + 63) / 64 * 64;
+    int64_t acc = (int64_t)j.shape.n_rows * j.shape.n_panels * PANEL * (int64_t)sizeof(float);
+    j.per_thread = (j.shape.n_panels * j.panel_bytes + j.shape.n_rows * j.row_bytes + acc + 4095) / 4096 * 4096;
     size_t bytes = (size_t)j.per_thread * (size_t)pool_n_threads(threads);
     j.scratch = aligned_alloc(4096, bytes);
     if (!j.scratch) return error_no_memory(err, bytes);

@@ -338,7 +338,7 @@ INLINE void tile(quant_format f, const matmul_tile *t) {
                   bytes = quant_block_bytes(f);
     amx_scratch s;
     s.last = (amx_step){.waits = false};
-    memset(s.x.q, 0, sizeof s.x.q); // rows that a group lacks
+    if (t->n_rows % GROUP_ROWS) memset(s.x.q, 0, sizeof s.x.q); // rows that a group lacks
     configure(t->n_rows < GROUP_ROWS ? t->n_rows : GROUP_ROWS, f.block == 32 ? 32 : 64);
     for (int row = 0; row < t->n_rows; row += X_ROWS) {
         s.n_rows = t->n_rows - row < X_ROWS ? t->n_rows - row : X_ROWS;
