@@ -63,4 +63,4 @@ $(EMU_TESTS): $(BUILD)/tests/emulator/%: $(BUILD)/obj/tests/emulator/%.o $(EMU_T
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(EMU_SRC) $(wildcard tests/emulator/*.c))
 
 # Tests of the backend load the emulator themselves, as the program does.
-$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ascend/test_*.c)): | $(EMU_THIN)
+$(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/ascend/test_*.c tests/fault/test_ascend_*.c)): | $(EMU_THIN)

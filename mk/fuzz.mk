@@ -55,8 +55,11 @@ $(BUILD)/tests/fuzz/test_replay: $(BUILD)/obj/tests/fuzz/test_replay.o $(FUZZ_SR
 	$(CC) $(LDFLAGS) -o $@ $^ $(CMD_LIBS) $(LIBS) $(TEST_LIBS)
 endif
 
-# The n-th allocation fails: the linker puts the test's functions in the place of the allocator's, in this one program.
-$(BUILD)/tests/fault/test_alloc_fail: LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))
+# The n-th allocation fails: the linker puts the tests' functions (alloc_fail.c) in the place of the allocator's, in these programs.
+ALLOC_FAIL_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fault/test_*.c))
+$(ALLOC_FAIL_TESTS): $(BUILD)/obj/tests/fault/alloc_fail.o
+$(filter $(BUILD)/tests/fault/test_ascend_%,$(ALLOC_FAIL_TESTS)): $(BUILD)/obj/tests/fault/ascend_sweep.o
+$(ALLOC_FAIL_TESTS): LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))
 # The whole program in a test, whose engines get a fault of the test's.
 $(BUILD)/obj/tests/cmd/program.o: $(BUILD)/obj/cmd/main.o
 	@mkdir -p $(@D)

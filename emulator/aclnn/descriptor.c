@@ -335,6 +335,7 @@ EMU_GETTER(aclGetRawTensorAddr, aclTensor, EMU_TENSOR, void *, handle->data)
 aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *address) {
     emu_enter("aclSetRawTensorAddr", "%p, %p", (void *)tensor, address);
     int code = emu_descriptor_need(tensor, EMU_TENSOR, "tensor");
+    if (!code) code = emu_call_fails();
     if (!code) tensor->data = address;
     return emu_leave(code);
 }

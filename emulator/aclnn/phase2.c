@@ -144,7 +144,7 @@ aclnnStatus emu_op_launch(const char *name, void *workspace, uint64_t workspace_
 // ---- executors ----
 static int make_repeatable(aclOpExecutor *e) {
     int code = need_executor(e, NULL);
-    if (code) return code;
+    if (code || (code = emu_call_fails())) return code;
     if (e->launched || e->rebound)
         return emu_fail(EMU_RULE_executor_repeatable, "%s: the executor was used already", e->body->name);
     if (e->body->not_repeatable)
@@ -170,7 +170,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor) {
 // tensor of a list argument.
 static int set_address(aclOpExecutor *e, int access, size_t index, size_t relative, bool dynamic, void *address) {
     int code = need_executor(e, NULL);
-    if (code) return code;
+    if (code || (code = emu_call_fails())) return code;
     if (!e->repeatable) return emu_fail(EMU_RULE_executor_address, "%s: the executor is not repeatable", e->body->name);
     size_t at = 0;
     for (int i = 0; i < e->body->n_slots; i++) {

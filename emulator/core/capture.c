@@ -290,7 +290,7 @@ static int check_end(const emu_capture *c) {
 }
 
 static int end(aclrtStream handle, aclmdlRI *model) {
-    int code;
+    int code, injected = emu_call_fails();
     emu_stream *s = emu_need_stream(handle, &code);
     if (!s) return code;
     if (!model) return emu_fail(EMU_RULE_bad_param, "nowhere to store the graph");
@@ -302,7 +302,7 @@ static int end(aclrtStream handle, aclmdlRI *model) {
     if (c->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && c->thread != emu_self()->id) {
         return emu_fail(EMU_RULE_capture_wrong_thread, "the capture of stream %d began on another thread", s->id);
     }
-    if ((code = check_end(c))) {
+    if ((code = injected) || (code = check_end(c))) { // ended badly is ended, too
         give_up(c);
         return code;
     }

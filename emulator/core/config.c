@@ -45,7 +45,8 @@ static bool set_running(emu_config *c, const char *key, const char *value, bool 
     const struct {
         const char *key;
         uint64_t *field;
-    } counts[] = {{"fail_alloc", &c->fail_alloc},
+    } counts[] = {{"fail_call", &c->fail_call},
+                  {"fail_alloc", &c->fail_alloc},
                   {"fail_phase1", &c->fail_phase1},
                   {"fail_launch", &c->fail_launch},
                   {"fail_op", &c->fail_op},

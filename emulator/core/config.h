@@ -27,7 +27,7 @@ typedef struct emu_config {
     int watchdog_ms; // how long a hang or a wait for nothing lasts before the device is given up
     char trace[256]; // path; "": none
     // Fault injection: the n-th since the settings were made fails; 0: none.
-    uint64_t fail_alloc, fail_phase1, fail_launch, fail_op, lost, hang;
+    uint64_t fail_call, fail_alloc, fail_phase1, fail_launch, fail_op, lost, hang;
 } emu_config;
 
 void emu_config_default(emu_config *c);

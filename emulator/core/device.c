@@ -43,7 +43,7 @@ static void destroy_context(emu_context *c) {
 
 static int set_device(int32_t device) {
     int code = need_id(device);
-    if (code) return code;
+    if (code || (code = emu_call_fails())) return code;
     emu_device *d = &emu()->device[device];
     if (d->lost)
         return emu_fail(EMU_RULE_device_lost, "device %" PRId32 " is lost; only aclrtResetDeviceForce brings it back",
@@ -105,6 +105,8 @@ aclError aclrtGetDevice(int32_t *device) {
 aclError aclrtGetDeviceCount(uint32_t *count) {
     emu_enter("aclrtGetDeviceCount", "%s", "");
     if (!count) return emu_leave(emu_fail(EMU_RULE_bad_param, "nowhere to store the count"));
+    int code = emu_call_fails();
+    if (code) return emu_leave(code);
     *count = (uint32_t)n_devices();
     return emu_leave(0);
 }
@@ -152,7 +154,7 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peer) {
 // ---- contexts ----
 static int create_context(aclrtContext *out, int32_t device) {
     int code = need_id(device);
-    if (code) return code;
+    if (code || (code = emu_call_fails())) return code;
     if (!out) return emu_fail(EMU_RULE_bad_param, "nowhere to store the context");
     emu_device *d = &emu()->device[device];
     if (!d->open && (code = emu_memory_open(device))) return code;
@@ -187,6 +189,7 @@ aclError aclrtSetCurrentContext(aclrtContext context) {
     emu_enter("aclrtSetCurrentContext", "%p", context);
     int code = emu_need_init();
     if (!code) code = emu_object_need(context, EMU_CONTEXT, "context");
+    if (!code) code = emu_call_fails();
     if (!code) emu_self()->context = context;
     return emu_leave(code);
 }

@@ -33,6 +33,7 @@ typedef struct thread_report {
     char args[256];
     uint64_t began;
     int depth;
+    bool counted;
 } thread_report;
 
 static thread_report *report(void) {
@@ -76,6 +77,7 @@ void emu_enter(const char *call, const char *format, ...) {
     emu_settings_ready();
     thread_report *r = report();
     if (r->depth++) return;
+    r->counted = false;
     r->call = call;
     r->began = emu_now_ns();
     if (!emu_tracing()) return;
@@ -94,6 +96,13 @@ int emu_leave(int code) {
     if (r->depth == 0) r->call = NULL;
     emu_unlock();
     return code;
+}
+
+bool emu_call_counts(void) {
+    thread_report *r = report();
+    bool first = r->depth && !r->counted;
+    r->counted = true;
+    return first;
 }
 
 // The letters the vendor's libraries begin their messages with.

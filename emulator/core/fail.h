@@ -17,7 +17,8 @@
 #include "emulator/core/rules.h"
 
 void emu_enter(const char *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int emu_leave(int code); // returns code
+int emu_leave(int code);    // returns code
+bool emu_call_counts(void); // for injection: true once between the two
 
 // Breaks a rule: counts it, puts the sentence with the rule's id into this thread's recent message, returns the rule's code (emu_fail)
 // or the code given (emu_fail_as).

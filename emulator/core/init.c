@@ -9,7 +9,7 @@
 static int init(void) {
     emu_state *s = emu();
     int code = emu_settings_error();
-    if (code) return code;
+    if (code || (code = emu_call_fails())) return code;
     if (s->initialised && !s->nnop_initialised)
         return emu_fail(EMU_RULE_second_init, "aclInit was called before; that does no harm");
     s->initialised = s->was_initialised = true;
@@ -55,6 +55,8 @@ aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
     static const int minors[] = {13, 15, 17}; // of acl in CANN 8.1, 8.5 (UNVERIFIED), 9.1
     emu_enter("aclrtGetVersion", "%s", "");
     if (!major || !minor || !patch) return emu_leave(emu_fail(EMU_RULE_bad_param, "nowhere to store the version"));
+    int code = emu_call_fails();
+    if (code) return emu_leave(code);
     *major = 1;
     *minor = minors[emu()->cann];
     *patch = 0;

@@ -4,16 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "emulator/core/task.h"
 
 enum { PAGE = 4096 };
 
 typedef struct device_memory {
-    uint64_t base, alias, size, next; // next: first address never given
-    int file;
-    emu_block *blocks; // by address; freed ones stay
+    uint64_t base, alias, size, next; // next: first address never given; alias: where the bytes of base really are
+    emu_block *blocks;                // by address; freed ones stay
     int n, cap;
     emu_block *reserved; // ranges of aclrtReserveMemAddress
     int n_reserved, cap_reserved;
@@ -52,21 +50,23 @@ uint64_t emu_memory_charge(uint64_t size) {
 static void unmap(device_memory *m) {
     if (m->base) munmap((void *)(uintptr_t)m->base, m->size);
     if (m->alias) munmap((void *)(uintptr_t)m->alias, m->size);
-    if (m->file > 0) close(m->file);
     free(m->blocks);
     free(m->reserved);
     *m = (device_memory){0};
 }
 
+// The device's addresses, which nothing can touch, and as many that the kernels of the emulator see. Both belong to this process alone: a
+// fork is another machine.
 static bool map(device_memory *m, uint64_t size) {
-    *m = (device_memory){.size = size, .file = memfd_create("tally_emu", MFD_CLOEXEC)};
-    if (m->file < 0 || ftruncate(m->file, (off_t)size)) return false;
-    void *base = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    *m = (device_memory){.size = size};
+    void *base = mmap(NULL, size, PROT_NONE, flags, -1, 0);
     if (base == MAP_FAILED) return false;
     m->base = (uint64_t)(uintptr_t)base;
-    void *alias = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, m->file, 0);
+    void *alias = mmap(NULL, size, PROT_NONE, flags, -1, 0);
     if (alias == MAP_FAILED) return false;
     m->alias = (uint64_t)(uintptr_t)alias;
+    madvise(alias, size, MADV_HUGEPAGE); // weights and workspaces are large, and filled at once
     m->next = m->base + PAGE;
     return true;
 }
@@ -83,7 +83,7 @@ int emu_memory_open(int device) {
 
 static void release_pages(device_memory *m, const emu_block *b) {
     void *alias = (void *)(uintptr_t)(b->page_start - m->base + m->alias);
-    madvise(alias, b->page_size, MADV_REMOVE);
+    madvise(alias, b->page_size, MADV_DONTNEED);
     mprotect(alias, b->page_size, PROT_NONE);
 }
 
@@ -292,7 +292,7 @@ aclError aclrtFreeWithDevSync(void *device) {
 static int mem_info(aclrtMemAttr attr, size_t *available, size_t *total) {
     int code;
     emu_context *c = emu_need_context(&code);
-    if (!c) return code;
+    if (!c || (code = emu_call_fails())) return code;
     if (!available || !total || (int)attr < 0 || attr > 17)
         return emu_fail(EMU_RULE_bad_param, "attribute %d, or nowhere to store", (int)attr);
     *total = emu_memory_total();

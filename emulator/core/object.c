@@ -48,6 +48,8 @@ static emu_object *fresh_slot(int c) {
 
 void *emu_object_create(emu_kind kind, size_t size, bool counted) {
     int c = 0;
+    bool descriptor = kind >= EMU_TENSOR && kind <= EMU_SCALAR_LIST;
+    if (descriptor && emu_call_fails()) return NULL;
     while (c < N_CLASSES && slot_size(c) < size) c++;
     if (c == N_CLASSES || (!pool.base && !reserve())) return NULL;
     emu_object *o;

@@ -22,7 +22,7 @@ static void apply(const emu_config *c, bool running) {
     emu_state *s = emu();
     bool traced = strcmp(s->config.trace, c->trace) != 0;
     s->config = *c;
-    s->n_alloc = s->n_phase1 = s->n_launch = s->n_op = s->n_sync = 0;
+    s->n_call = s->n_alloc = s->n_phase1 = s->n_launch = s->n_op = s->n_sync = 0;
     if (traced || (!running && c->trace[0])) emu_trace_open(c->trace);
     s->random = c->seed;
     if (running) return;

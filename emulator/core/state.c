@@ -1,5 +1,6 @@
 #include "emulator/core/state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,6 +36,13 @@ emu_thread *emu_self(void) {
 }
 
 bool emu_inject(uint64_t *counter, uint64_t nth) { return ++*counter == nth; }
+
+int emu_call_fails(void) {
+    emu_state *s = emu();
+    if (!s->config.fail_call || !emu_call_counts() || !emu_inject(&s->n_call, s->config.fail_call)) return 0;
+    return emu_fail_as(ACL_ERROR_RT_DRV_INTERNAL_ERROR, EMU_RULE_injected, "injected: call %" PRIu64 " fails",
+                       s->n_call);
+}
 
 uint64_t emu_clock_get(const emu_clock *c, int slot) { return slot < c->n ? c->v[slot] : 0; }
 
@@ -85,7 +93,7 @@ emu_context *emu_need_context(int *code) {
 
 emu_context *emu_need_device(int *code) {
     emu_context *c = emu_need_context(code);
-    if (!c) return NULL;
+    if (!c || (*code = emu_call_fails())) return NULL;
     if (emu()->device[c->device].lost) {
         *code =
             emu_fail(EMU_RULE_device_lost, "device %d is lost; only aclrtResetDeviceForce brings it back", c->device);

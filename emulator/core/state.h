@@ -180,7 +180,7 @@ typedef struct emu_state {
 
     int live[EMU_KIND_COUNT];
     uint64_t broken[EMU_RULE_COUNT];
-    uint64_t n_alloc, n_phase1, n_launch, n_op, n_sync; // counters of fault injection
+    uint64_t n_call, n_alloc, n_phase1, n_launch, n_op, n_sync; // counters of fault injection
     uint64_t launches, executions;
 } emu_state;
 
@@ -210,5 +210,7 @@ emu_stream *emu_need_stream(aclrtStream handle, int *code);
 emu_event *emu_need_event(aclrtEvent handle, int *code);
 // Whether the settings say that this occurrence of a kind fails: counts it.
 bool emu_inject(uint64_t *counter, uint64_t nth);
+// The same for the call under way, by fail_call: 0 or its code, once a call. What frees and destroys does not fail.
+int emu_call_fails(void);
 
 #endif

@@ -53,6 +53,32 @@ static void test_operators(void **state) {
     rig_end();
 }
 
+// Any call that can fail; what frees does not count.
+static void test_calls(void **state) {
+    (void)state;
+    const int64_t dim[1] = {8};
+    aclrtStream s;
+    aclmdlRI model = NULL;
+    rig_start("910B3,order=late");
+    OK(aclrtCreateStream(&s));
+    OK(tally_emu_configure("fail_call=2"));
+    void *p = rig_malloc(RIG_BYTES);
+    assert_null(aclCreateTensor(dim, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dim, 1, p));
+    aclTensor *t = rig_tensor(p);
+    OK(tally_emu_configure("fail_call=1"));
+    OK(aclDestroyTensor(t));
+    BREAKS("injected", 507899, aclrtMemset(p, 4, 0, 4));
+    OK(aclrtMemset(p, 4, 0, 4));
+    OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+    OK(tally_emu_configure("fail_call=1"));
+    BREAKS("injected", 507899, aclmdlRICaptureEnd(s, &model)); // and the capture is over
+    OK(aclrtSynchronizeStream(s));
+    OK(aclrtFree(p));
+    OK(aclrtDestroyStream(s));
+    assert_int_equal(tally_emu_live_objects(NULL, 0), 0);
+    rig_end();
+}
+
 static void test_stop_on_failure(void **state) {
     (void)state;
     rig_start("910B3,order=late,fail_op=1");
@@ -195,7 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocations), cmocka_unit_test(test_operators), cmocka_unit_test(test_stop_on_failure),
         cmocka_unit_test(test_lost),        cmocka_unit_test(test_hang),      cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_trace),       cmocka_unit_test(test_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

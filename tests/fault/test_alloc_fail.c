@@ -1,105 +1,22 @@
 // Memory runs out: the n-th allocation fails, for every n, alone and with all that follow. Each time the call succeeds or returns one
 // sentence with STATUS_NO_MEMORY, and after closing what was opened everything is freed.
 //
-// The linker replaces the allocation functions in this binary (mk/fuzz.mk), so what fails are our own calls. Those inside libraries
-// do not: jansson loses memory and reads freed memory when its own allocations fail in the middle of parsing, which no caller can repair.
-#include <errno.h>
+// What fails are our own calls, not those of libraries (alloc_fail.h).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "tally.h"
+#include "tests/fault/alloc_fail.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
-// ---- allocations -----------------------------------------------------------------------------------------------------------
-
-enum { SLOTS = 1 << 16 };
-
-static struct {
-    bool armed;          // count and fail
-    long count, fail_at; // of the allocations since arming; the one that fails (0: none)
-    bool and_after;      // those behind it fail too
-    long live;
-    long n_refused;    // runs that ended with an error
-    void *slot[SLOTS]; // what was handed out while armed and not freed; open addressing, TOMB where one was
-} memory;
-static char tomb;
-#define TOMB ((void *)&tomb)
-
-static size_t slot_of(const void *p) { return (size_t)((uintptr_t)p >> 4) * 0x9E3779B97F4A7C15u >> 48 & (SLOTS - 1); }
-
-static void *track(void *p) {
-    if (!p || !memory.armed) return p;
-    size_t i = slot_of(p);
-    while (memory.slot[i] && memory.slot[i] != TOMB) i = (i + 1) & (SLOTS - 1);
-    memory.slot[i] = p;
-    memory.live++;
-    if (memory.live > SLOTS / 2) abort();
-    return p;
-}
-
-static bool untrack(const void *p) {
-    for (size_t i = slot_of(p); memory.slot[i]; i = (i + 1) & (SLOTS - 1)) {
-        if (memory.slot[i] != p) continue;
-        memory.slot[i] = TOMB;
-        memory.live--;
-        return true;
-    }
-    return false;
-}
-
-static bool fails(void) {
-    if (!memory.armed) return false;
-    memory.count++;
-    bool now =
-        memory.fail_at && (memory.count == memory.fail_at || (memory.and_after && memory.count > memory.fail_at));
-    if (now) errno = ENOMEM;
-    return now;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-char *__real_strdup(const char *s);
-char *__real_strndup(const char *s, size_t n);
-void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
-void __real_free(void *p);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-char *__wrap_strdup(const char *s);
-char *__wrap_strndup(const char *s, size_t n);
-void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset);
-void __wrap_free(void *p);
-
-void *__wrap_malloc(size_t n) { return fails() ? NULL : track(__real_malloc(n)); }
-void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : track(__real_calloc(n, size)); }
-void *__wrap_aligned_alloc(size_t align, size_t n) { return fails() ? NULL : track(__real_aligned_alloc(align, n)); }
-char *__wrap_strdup(const char *s) { return fails() ? NULL : track(__real_strdup(s)); }
-char *__wrap_strndup(const char *s, size_t n) { return fails() ? NULL : track(__real_strndup(s, n)); }
-void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
-    return fails() ? MAP_FAILED : __real_mmap(at, n, prot, flags, fd, offset);
-}
-void *__wrap_realloc(void *p, size_t n) {
-    if (fails()) return NULL;
-    bool ours = p && untrack(p);
-    void *q = __real_realloc(p, n);
-    return ours || !p ? track(q) : q;
-}
-void __wrap_free(void *p) {
-    if (p) untrack(p);
-    __real_free(p);
-}
+static long n_refused; // runs that ended with an error
 
 // ---- scenarios: each opens, works, closes, and tells how it went -------------------------------------------------------------
 
@@ -124,7 +41,7 @@ static tally_status open_and_close(const char *path, tally_error *err) {
     bool whole =
         tally_model_n_vocab(model) > 0 && tally_model_has_tokenizer(model) && tally_model_has_chat_template(model);
     tally_model_close(model);
-    if (!whole) fail_msg("the model opened without one of its parts: %ld %ld", memory.fail_at, memory.count);
+    if (!whole) fail_msg("the model opened without one of its parts after %ld allocations", alloc_fail_count());
     return TALLY_OK;
 }
 
@@ -273,14 +190,13 @@ static tally_status session(const fixture *f, tally_error *err) {
 // One run in which allocation n fails. False: there were fewer.
 static bool fail_once(const fixture *f, scenario *run, long n, bool and_after) {
     tally_error err = {0};
-    memset(memory.slot, 0, sizeof memory.slot);
-    memory.live = memory.count = 0;
-    memory.fail_at = n, memory.and_after = and_after, memory.armed = true;
+    alloc_fail_arm();
+    alloc_fail_at(n, and_after);
     tally_status st = run(f, &err);
-    memory.armed = false;
-    bool reached = memory.count >= n;
-    if (st) memory.n_refused++;
-    if (memory.live != 0) fail_msg("allocation %ld fails: %ld blocks are not freed", n, memory.live);
+    alloc_fail_disarm();
+    bool reached = alloc_fail_count() >= n;
+    if (st) n_refused++;
+    if (alloc_fail_live() != 0) fail_msg("allocation %ld fails: %ld blocks are not freed", n, alloc_fail_live());
     if (st && !reached) fail_msg("no allocation failed, but: %s", err.text);
     if (st && (st != TALLY_NO_MEMORY || err.code != st || !err.text[0] || strchr(err.text, '\n')))
         fail_msg("allocation %ld fails: status %d, \"%s\"", n, st, err.text);
@@ -289,11 +205,11 @@ static bool fail_once(const fixture *f, scenario *run, long n, bool and_after) {
 
 static void every_allocation(const fixture *f, scenario *run) {
     long n = 1;
-    memory.n_refused = 0;
+    n_refused = 0;
     while (fail_once(f, run, n, false)) n++;
     for (n = 1; fail_once(f, run, n, true); n++) {}
-    assert_true(n > 1 && memory.n_refused > n); // most failures are told; some only cost speed
-    print_message("# %ld allocations, %ld errors\n", n - 1, memory.n_refused);
+    assert_true(n > 1 && n_refused > n); // most failures are told; some only cost speed
+    print_message("# %ld allocations, %ld errors\n", n - 1, n_refused);
 }
 
 #define TEST(name) \

@@ -68,6 +68,17 @@ static int32_t *read_ids(const char *folder, int *n) {
     return ids;
 }
 
+// The largest error of a run in a half type over the ids and the greedy ids: line 2 of max and mean.
+static double read_error(const char *folder, const char *name) {
+    double a, b, c, d;
+    FILE *f = open_in(folder, name, "r");
+    int n = fscanf(f, "%lf %lf %lf %lf", &a, &b, &c, &d);
+    assert(n == 4);
+    (void)n;
+    fclose(f);
+    return c;
+}
+
 tiny_model tiny_model_read(const char *variant) {
     tiny_model m = {0};
     snprintf(m.name, sizeof m.name, "%s", variant);
@@ -82,13 +93,8 @@ tiny_model tiny_model_read(const char *variant) {
     m.gap = need(malloc(256 * sizeof *m.gap));
     while (m.n_greedy < 256 && fscanf(f, "%d %f", &m.greedy[m.n_greedy], &m.gap[m.n_greedy]) == 2) m.n_greedy++;
     fclose(f);
-    f = open_in(m.folder, "bf16.txt", "r");
-    double a, b, c, d;
-    int n = fscanf(f, "%lf %lf %lf %lf", &a, &b, &c, &d);
-    assert(n == 4);
-    (void)n;
-    m.bf16_max = c;
-    fclose(f);
+    m.bf16_max = read_error(m.folder, "bf16.txt");
+    m.f16_max = read_error(m.folder, "f16.txt");
     char *config = read_all(m.folder, "config.json", &len);
     m.config = need(json_loads(config, 0, NULL));
     free(config);

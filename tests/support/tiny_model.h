@@ -27,8 +27,8 @@ typedef struct tiny_model { // a golden variant, read from its folder; everythin
     int32_t *ids, *greedy;
     float *gap;    // [n_greedy]
     float *logits; // [n_ids][n_vocab], transformers in F32
-    double
-        bf16_max; // what transformers' own BF16 run is off by, relative to a row's largest logit (ids and greedy ids)
+    // What transformers' own runs in BF16 and F16 are off by, relative to a row's largest logit (ids and greedy ids).
+    double bf16_max, f16_max;
     json_t *config;
 } tiny_model;
 

@@ -147,6 +147,13 @@ def require(ok, v, what):
         raise SystemExit(f"{v.name}: {what}")
 
 
+def half_errors(folder, dtype, r):
+    """Row errors of transformers' own run in a half type, for the input and for input and greedy ids."""
+    half = runner.load(folder, dtype)
+    return (runner.row_errors(runner.logits(half, r["ids"]), r["logits"]),
+            runner.row_errors(runner.logits(half, r["ids"] + r["greedy"]), r["whole"]))
+
+
 def golden(v, out):
     form = saved_form(v)
     r = run_float32(v, form, v.seed)
@@ -161,9 +168,8 @@ def golden(v, out):
             require(torch.equal(t.to(dtype).float(), t), v, f"{name} is not exact in {dtype}")
 
     with runner.checkpoint_folder(form.config, r["tensors"]) as folder:
-        half = runner.load(folder, torch.bfloat16)
-        bf16 = runner.row_errors(runner.logits(half, ids), f32)
-        bf16_whole = runner.row_errors(runner.logits(half, whole_ids), r["whole"])
+        bf16, bf16_whole = half_errors(folder, torch.bfloat16, r)
+        f16, f16_whole = half_errors(folder, torch.float16, r)
         f64 = runner.row_errors(runner.logits(runner.load(folder, torch.float64), ids), f32).max()
 
     stored = json.loads(json.dumps(form.config))
@@ -198,13 +204,13 @@ def golden(v, out):
     with open(os.path.join(folder, "greedy.txt"), "w") as f:
         for token, gap in zip(r["greedy"], r["gaps"]):
             f.write(f"{token} {gap:.9g}\n")
-    with open(os.path.join(folder, "bf16.txt"), "w") as f:
-        for e in (bf16, bf16_whole):
-            f.write(f"{e.max():.9g} {e.mean():.9g}\n")
+    for name, errors in (("bf16.txt", (bf16, bf16_whole)), ("f16.txt", (f16, f16_whole))):
+        with open(os.path.join(folder, name), "w") as f:
+            f.writelines(f"{e.max():.9g} {e.mean():.9g}\n" for e in errors)
 
     gap = np.array(r["gaps"]) / np.abs(r["whole"][len(ids) - 1:-1]).max(axis=-1)
     print(f"{v.name:30s} seed {v.seed:4d} n {len(ids):2d} f64 {f64:.0e} numpy {second:.0e} bf16 {bf16.max():.1e} "
-          f"{bf16.mean():.1e} whole {bf16_whole.max():.1e} | spread {spread:.2f} peak {peak:.2f} "
+          f"{bf16.mean():.1e} whole {bf16_whole.max():.1e} f16 {f16.max():.1e} whole {f16_whole.max():.1e} | spread {spread:.2f} peak {peak:.2f} "
           f"distinct {len(set(r['greedy'])):2d} gap {r['gap']:.0e} over bf16 {int((gap > bf16_whole.max()).sum()):2d} "
           f"margin {r['margin']:.0e} {r['margin_greedy']:.0e} contrast {contrast:.0e}", flush=True)
 

@@ -100,9 +100,9 @@ static int64_t ascend_memory_available(const backend *base) {
     const ascend_backend *b = (const ascend_backend *)base;
     size_t left = 0, total = 0;
     error err;
-    if (ascend_device_enter(&b->device, &err)) return 0;
-    b->device.lib.aclrtGetMemInfo(ACL_HBM_MEM, &left, &total);
-    return (int64_t)left;
+    bool known =
+        !ascend_device_enter(&b->device, &err) && b->device.lib.aclrtGetMemInfo(ACL_HBM_MEM, &left, &total) == 0;
+    return known ? (int64_t)left : INT64_MAX; // the allocations will tell
 }
 
 // ---- prepare ---------------------------------------------------------------------------------------------------------------
