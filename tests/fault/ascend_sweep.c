@@ -93,7 +93,13 @@ static verdict check_numbers(const fixture *f, const float *logits) {
 }
 
 static verdict check_nothing_left(const fixture *f) {
+    static const char *const misuse[] = {"dead_handle",    "wrong_handle",   "double_free", "bad_free",
+                                         "use_after_free", "free_in_flight", "race",        "double_destroy",
+                                         "list_element",   "graph_busy",     "stream_busy", "event_destroyed"};
     char kinds[256];
+    for (size_t i = 0; i < sizeof misuse / sizeof *misuse; i++)
+        WRONG_IF(f->emu.rule_count(misuse[i]), "the rule %s was broken on the way out: %d", misuse[i],
+                 f->emu.rule_count(misuse[i]));
     int left = f->emu.live_objects(kinds, sizeof kinds);
     WRONG_IF(left, "%d objects are left: %s", left, kinds);
     WRONG_IF(alloc_fail_live(), "%ld blocks of our own are left", alloc_fail_live());

@@ -62,12 +62,19 @@ static void load_stored_rows(const struct em_view *v, int64_t from, int64_t coun
     float piece[C0 * ROWS];
     int64_t rows = (v->dim[1] + 15) / 16 * 16;
     for (int64_t at = 0; at < k; at += C0) {
-        size_t len = (size_t)(k - at < C0 ? k - at : C0) * sizeof *dst;
+        int64_t len = k - at < C0 ? k - at : C0;
         const char *p = v->p + (at * rows + from * C0) * 2;
         for (int64_t j = 0; j < count; j += ROWS) {
             int64_t n = count - j < ROWS ? count - j : ROWS;
             em_load_f32(v->dtype, p + j * C0 * 2, 1, piece, n * C0);
-            for (int64_t i = 0; i < n; i++) memcpy(dst + (j + i) * k + at, piece + i * C0, len);
+            for (int64_t i = 0; i < n; i++) {
+                float *to = dst + (j + i) * k + at, *line = piece + i * C0;
+                if (len == C0) {
+                    memcpy(to, line, C0 * sizeof *to); // of a known size: no call
+                } else {
+                    memcpy(to, line, (size_t)len * sizeof *to);
+                }
+            }
         }
     }
 }

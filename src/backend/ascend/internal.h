@@ -15,7 +15,7 @@ enum {
 typedef struct ascend_weight {
     void *data; // on the device; NULL: not uploaded
     aclDataType type;
-    bool nz; // stored as FRACTAL_NZ
+    bool nz;    // stored as FRACTAL_NZ
     int pieces; // more than 1: laid out for sums in so many pieces (pieces.h)
 } ascend_weight;
 

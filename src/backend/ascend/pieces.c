@@ -86,7 +86,7 @@ static status lay_out_weight(ascend_backend *b, const tensor *w, int n, error *e
     ascend_view from = VIEW(of->data, of->type, n, rows, k / n), to = from;
     from.stride[0] = k / n, from.stride[1] = k;
     TRY(ascend_device_alloc(&b->device, rows * k * 2, "a weight in pieces", &to.data, err));
-    ASCEND_CALL(c, aclnnInplaceCopy, ascend_tensor(c, &to), ascend_tensor(c, &from));
+    ASCEND_CALL_ONCE(c, aclnnInplaceCopy, ascend_tensor(c, &to), ascend_tensor(c, &from));
     TRY(ascend_device_sync(&b->device, err));
     ascend_device_free(&b->device, of->data);
     of->data = to.data, of->pieces = n;
@@ -135,7 +135,7 @@ status ascend_pieces_begin(ascend_backend *b, const op *o, const ascend_view *x,
     from.rank = 3;
     from.dim[0] = n, from.dim[1] = rows, from.dim[2] = k / n;
     from.stride[0] = k / n * x->stride[1], from.stride[1] = x->stride[0], from.stride[2] = x->stride[1];
-    ASCEND_CALL(c, aclnnInplaceCopy, ascend_tensor(c, &p->x), ascend_tensor(c, &from));
+    ASCEND_CALL_ONCE(c, aclnnInplaceCopy, ascend_tensor(c, &p->x), ascend_tensor(c, &from));
     return STATUS_OK;
 }
 
