@@ -29,8 +29,7 @@ static map_slot *map_find(map_slot *slots, size_t n_slots, str key, uint32_t has
     }
 }
 
-static bool map_grow(map *m) {
-    size_t n = m->n_slots ? m->n_slots * 2 : 64;
+static bool map_resize(map *m, size_t n) {
     if (n > (size_t)1 << 32) return false; // what a hash can tell apart
     map_slot *slots = calloc(n, sizeof *slots);
     if (!slots) return false;
@@ -44,10 +43,16 @@ static bool map_grow(map *m) {
     return true;
 }
 
+bool map_reserve(map *m, size_t n) {
+    size_t want = 64;
+    while (want / 4 * 3 < n && want <= SIZE_MAX / 2) want *= 2;
+    return want <= m->n_slots || map_resize(m, want);
+}
+
 bool map_put(map *m, str key, int64_t value) {
     if (!key.data) key.data = ""; // an empty key still marks its slot as used
     if (key.len > UINT32_MAX) return false;
-    if ((m->count + 1) * 4 > m->n_slots * 3 && !map_grow(m)) return false;
+    if ((m->count + 1) * 4 > m->n_slots * 3 && !map_resize(m, m->n_slots ? m->n_slots * 2 : 64)) return false;
     uint32_t hash = hash_of(key);
     map_slot *s = map_find(m->slots, m->n_slots, key, hash);
     if (!s->key) m->count++;

@@ -19,6 +19,8 @@ void map_init(map *m);
 void map_deinit(map *m);
 // Inserts or replaces. False when memory ran out or the key has 4 GiB; the map is then as before.
 bool map_put(map *m, str key, int64_t value);
+// Room for so many keys, so that filling the map need not grow it step by step. False when memory ran out.
+bool map_reserve(map *m, size_t n);
 // True and *value (if not NULL) when the key is there.
 bool map_get(const map *m, str key, int64_t *value);
 

@@ -57,13 +57,16 @@ status mapfile_open(mapfile *m, const char *path, error *err) {
     return STATUS_OK;
 }
 
-static status read_all(int fd, unsigned char *data, size_t size, const char *path, error *err) {
+static status read_at(int fd, unsigned char *data, size_t offset, size_t size, const char *path, error *err) {
     for (size_t done = 0; done < size;) {
-        ssize_t n = read(fd, data + done, size - done);
+        ssize_t n = pread(fd, data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_set(err, STATUS_IO, "%s: reading failed at byte %zu: %s", path, done, strerror(errno));
+        if (n < 0)
+            return error_set(err, STATUS_IO, "%s: reading failed at byte %zu: %s", path, offset + done,
+                             strerror(errno));
         if (n == 0)
-            return error_set(err, STATUS_IO, "%s: shrank to %zu of %zu bytes while it was read", path, done, size);
+            return error_set(err, STATUS_IO, "%s: shrank to %zu of %zu bytes while it was read", path, offset + done,
+                             offset + size);
         done += (size_t)n;
     }
     return STATUS_OK;
@@ -82,7 +85,7 @@ status mapfile_read(mapfile *m, const char *path, size_t max_bytes, error *err) 
     } else if (!(data = aligned_alloc(64, (size + 64) & ~(size_t)63))) { // tensors are as aligned as in a mapping
         code = error_no_memory(err, size + 1);
     } else {
-        code = read_all(fd, data, size, path, err);
+        code = read_at(fd, data, 0, size, path, err);
     }
     close(fd);
     if (code != STATUS_OK) {
@@ -108,11 +111,36 @@ void mapfile_advise(const mapfile *m, size_t offset, size_t len, mapfile_use use
             use == MAPFILE_SEQUENTIAL ? MADV_SEQUENTIAL : MADV_WILLNEED);
 }
 
-void mapfile_drop(const mapfile *m, size_t offset, size_t len) {
-    if (!m->mapped || offset >= m->size) return;
-    if (len > m->size - offset) len = m->size - offset;
+// The whole pages inside a range; false: none.
+static bool whole_pages(const mapfile *m, size_t *offset, size_t *len) {
+    if (*offset >= m->size) return false;
+    if (*len > m->size - *offset) *len = m->size - *offset;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t start = (offset + page - 1) / page * page;
-    size_t end = offset + len == m->size ? m->size : (offset + len) / page * page;
-    if (start < end) madvise((void *)(uintptr_t)(m->data + start), end - start, MADV_DONTNEED);
+    uintptr_t first = (uintptr_t)(m->data + *offset), last = first + *len;
+    if (m->mapped && *offset + *len == m->size) last += page - 1; // the rest of the last page is nobody's
+    uintptr_t start = (first + page - 1) / page * page, end = last / page * page;
+    if (start >= end) return false;
+    *offset = start - (uintptr_t)m->data;
+    *len = end - start;
+    return true;
+}
+
+void mapfile_drop(const mapfile *m, size_t offset, size_t len) {
+    if (m->mapped && whole_pages(m, &offset, &len)) madvise((void *)(uintptr_t)(m->data + offset), len, MADV_DONTNEED);
+}
+
+bool mapfile_give_back(const mapfile *m, size_t *offset, size_t *len) {
+    if (m->mapped || !whole_pages(m, offset, len)) return false;
+    return madvise((void *)(uintptr_t)(m->data + *offset), *len, MADV_DONTNEED) == 0;
+}
+
+status mapfile_reread(const mapfile *m, const char *path, size_t offset, size_t len, error *err) {
+    int fd;
+    size_t size;
+    TRY(open_file(&fd, &size, path, err));
+    status code = size == m->size ? read_at(fd, (unsigned char *)(uintptr_t)m->data + offset, offset, len, path, err)
+                                  : error_set(err, STATUS_IO, "%s: had %zu bytes when it was opened and has %zu now",
+                                              path, m->size, size);
+    close(fd);
+    return code;
 }

@@ -29,5 +29,9 @@ void mapfile_close(mapfile *m); // also of a zeroed one
 void mapfile_advise(const mapfile *m, size_t offset, size_t len, mapfile_use use);
 // The whole pages inside the range are not needed soon: the kernel may drop them and will read them again when touched.
 void mapfile_drop(const mapfile *m, size_t offset, size_t len);
+// Bytes of our own: narrows the range to whole pages and gives these back. Nobody may read them before mapfile_reread has brought them
+// back. Returns whether there were any; without effect on a mapping.
+bool mapfile_give_back(const mapfile *m, size_t *offset, size_t *len);
+status mapfile_reread(const mapfile *m, const char *path, size_t offset, size_t len, error *err);
 
 #endif

@@ -215,6 +215,34 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
 
 // ---- loading -------------------------------------------------------------------------------------------------------------
 
+// Whether some row of these bytes is still looked up in the file: a tied head's may be the embedding's.
+static bool is_looked_up(const weight_set *set, const char *data, int64_t n_bytes) {
+    for (int i = 0; i < set->n; i++) {
+        const weight *w = &set->w[i];
+        if (w->absorbed || w->role != WEIGHT_EMBED) continue;
+        const char *first = w->part[0].data[0];
+        if (data < first + w->part[0].n_rows * dtype_row_bytes(w->part[0].type, w->k) && first < data + n_bytes)
+            return true;
+    }
+    return false;
+}
+
+// Drops the file's bytes of a weight that the device has a copy of.
+static void drop_source(tally_engine *e, const weight *w) {
+    if (w->role == WEIGHT_EMBED) return;
+    if (e->plan.device->vt->weight_bytes(e->plan.device, w) == 0) {
+        checkpoint_keep_data(e->source->ck);
+        return;
+    }
+    for (int p = 0; p < w->n_parts; p++) {
+        int64_t n_bytes = w->part[p].n_rows * dtype_row_bytes(w->part[p].type, w->k);
+        for (int64_t x = 0; x < w->n_experts; x++) {
+            if (!is_looked_up(&e->plan.model.weights, w->part[p].data[x], n_bytes))
+                checkpoint_drop_range(e->source->ck, w->part[p].data[x], (size_t)n_bytes);
+        }
+    }
+}
+
 // Packs every live weight; the file's pages are dropped behind it, so that never both copies of the model are resident.
 static status load_weights(tally_engine *e, const tally_engine_options *o, error *err) {
     const weight_set *set = &e->plan.model.weights;
@@ -224,14 +252,7 @@ static status load_weights(tally_engine *e, const tally_engine_options *o, error
         const weight *w = &set->w[i];
         if (w->absorbed) continue;
         TRY(e->plan.device->vt->weight_upload(e->plan.device, set, i, err));
-        if (w->role != WEIGHT_EMBED) {
-            for (int p = 0; p < w->n_parts; p++) {
-                for (int64_t x = 0; x < w->n_experts; x++) {
-                    checkpoint_drop_range(e->source->ck, w->part[p].data[x],
-                                          (size_t)(w->part[p].n_rows * dtype_row_bytes(w->part[p].type, w->k)));
-                }
-            }
-        }
+        drop_source(e, w);
         done += (uint64_t)weight_file_bytes(w);
         if (o->progress && !o->progress(o->progress_user, done, total))
             return error_set(err, STATUS_CANCELLED, "loading was cancelled");

@@ -63,9 +63,30 @@ bool sampler_needs_history(const tally_sampling *p) {
     return (p->repeat_penalty != 0 && p->repeat_penalty != 1) || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
+// By the largest of each lane of a block, which compilers turn into vectors: logits are as many as the vocabulary. The first of
+// equals wins, as in a walk over all.
+enum { ARGMAX_LANES = 16, ARGMAX_BLOCK = 1024 };
+
+static float block_largest(const float *x) {
+    float most[ARGMAX_LANES];
+    for (int j = 0; j < ARGMAX_LANES; j++) most[j] = -INFINITY;
+    for (int i = 0; i < ARGMAX_BLOCK; i += ARGMAX_LANES) {
+        for (int j = 0; j < ARGMAX_LANES; j++) most[j] = x[i + j] > most[j] ? x[i + j] : most[j];
+    }
+    for (int j = 1; j < ARGMAX_LANES; j++) most[0] = most[j] > most[0] ? most[j] : most[0];
+    return most[0];
+}
+
 int32_t sampler_argmax(const float *logits, int n) {
     int32_t best = 0;
-    for (int i = 1; i < n; i++) {
+    int at = 0;
+    for (; n - at >= ARGMAX_BLOCK; at += ARGMAX_BLOCK) {
+        if (!(block_largest(logits + at) > logits[best])) continue;
+        for (int i = at; i < at + ARGMAX_BLOCK; i++) {
+            if (logits[i] > logits[best]) best = i;
+        }
+    }
+    for (int i = at; i < n; i++) {
         if (logits[i] > logits[best]) best = i;
     }
     return best;

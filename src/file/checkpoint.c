@@ -15,12 +15,20 @@
 
 enum { PATH_BYTES = 4096, MAX_TEXT_FILE = 256 << 20 }; // the largest tokenizer.json known has 33 MB
 
+typedef struct lost_range {
+    int file;
+    size_t offset, len;
+} lost_range;
+
 struct checkpoint {
-    char *path;      // owned
-    gguf *gguf;      // of a GGUF checkpoint
-    safetensors *st; // of a folder, once its tensors were loaded
-    mapfile *memory; // use_mmap false: one per file, the bytes that tensors point to
-    int n_files;     // of `memory`
+    char *path;       // owned
+    gguf *gguf;       // of a GGUF checkpoint
+    safetensors *st;  // of a folder, once its tensors were loaded
+    mapfile *memory;  // use_mmap false: one per file, the bytes that tensors point to
+    int n_files;      // of `memory`
+    lost_range *lost; // owned; what was dropped of `memory`
+    int n_lost, lost_cap;
+    bool keeps_data; // nothing more is dropped of `memory`
     arena names;     // translated ones
     checkpoint_tensor *tensors;
     int n_tensors;
@@ -126,6 +134,9 @@ static void unload(checkpoint *ck) {
     for (int i = 0; i < ck->n_files; i++) mapfile_close(&ck->memory[i]);
     free(ck->memory);
     ck->memory = NULL;
+    free(ck->lost);
+    ck->lost = NULL;
+    ck->n_lost = ck->lost_cap = 0;
     ck->n_files = 0;
     free(ck->tensors);
     ck->tensors = NULL;
@@ -276,8 +287,16 @@ static status add_safetensors(checkpoint *ck, error *err) {
     return STATUS_OK;
 }
 
+static status restore_lost(checkpoint *ck, error *err) {
+    for (; ck->n_lost > 0; ck->n_lost--) {
+        const lost_range *r = &ck->lost[ck->n_lost - 1];
+        TRY(mapfile_reread(&ck->memory[r->file], checkpoint_file_name(ck, r->file), r->offset, r->len, err));
+    }
+    return STATUS_OK;
+}
+
 status checkpoint_load_tensors(checkpoint *ck, bool use_mmap, error *err) {
-    if (ck->loaded) return STATUS_OK;
+    if (ck->loaded) return restore_lost(ck, err);
     status code = ck->gguf ? STATUS_OK : safetensors_open(&ck->st, ck->path, err);
     if (code == STATUS_OK && !use_mmap) code = read_into_memory(ck, err);
     if (code == STATUS_OK) code = ck->gguf ? add_gguf(ck, err) : add_safetensors(ck, err);
@@ -298,15 +317,40 @@ const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name) {
     return map_get(&ck->index, name, &i) ? &ck->tensors[i] : NULL;
 }
 
-static int n_mapped(const checkpoint *ck) {
-    return ck->memory || !ck->loaded ? 0 : ck->gguf ? ck->gguf->n_parts : ck->st->n_files;
-}
+static int n_mapped(const checkpoint *ck) { return !ck->loaded ? 0 : ck->gguf ? ck->gguf->n_parts : ck->st->n_files; }
 
 void checkpoint_drop_all(const checkpoint *ck) {
     for (int file = 0; file < n_mapped(ck); file++) mapfile_drop(file_map(ck, file), 0, file_map(ck, file)->size);
 }
 
-void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes) {
+void checkpoint_keep_data(checkpoint *ck) { ck->keeps_data = true; }
+
+// Room for one more; without it, the data stays.
+static bool reserve_lost(checkpoint *ck) {
+    if (ck->n_lost < ck->lost_cap) return true;
+    int cap = ck->lost_cap ? ck->lost_cap * 2 : 64;
+    lost_range *lost = realloc(ck->lost, (size_t)cap * sizeof *lost);
+    if (!lost) return false;
+    ck->lost = lost;
+    ck->lost_cap = cap;
+    return true;
+}
+
+static void drop_memory(checkpoint *ck, const void *data, size_t n_bytes) {
+    for (int file = 0; file < ck->n_files; file++) {
+        const mapfile *m = &ck->memory[file];
+        uintptr_t offset = (uintptr_t)data - (uintptr_t)m->data;
+        lost_range r = {file, offset, n_bytes};
+        if (offset >= m->size || ck->keeps_data || !reserve_lost(ck)) continue;
+        if (mapfile_give_back(m, &r.offset, &r.len)) ck->lost[ck->n_lost++] = r;
+    }
+}
+
+void checkpoint_drop_range(checkpoint *ck, const void *data, size_t n_bytes) {
+    if (ck->memory) {
+        drop_memory(ck, data, n_bytes);
+        return;
+    }
     for (int file = 0; file < n_mapped(ck); file++) {
         const mapfile *m = file_map(ck, file);
         uintptr_t offset = (uintptr_t)data - (uintptr_t)m->data;

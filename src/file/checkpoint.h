@@ -43,16 +43,19 @@ status checkpoint_read_file(const checkpoint *ck, const char *file_name, char **
 // The model configuration. A folder that holds only tokenizer files gives STATUS_NOT_FOUND.
 status checkpoint_config(const checkpoint *ck, model_config *out, error *err);
 
-// Maps the tensors (use_mmap false: reads them into memory). Until then the tensor calls below see none.
+// Maps the tensors (use_mmap false: reads them into memory). Until then the tensor calls below see none. Once loaded, they stay as
+// they are; what was dropped from memory is read again.
 status checkpoint_load_tensors(checkpoint *ck, bool use_mmap, error *err);
 int checkpoint_n_tensors(const checkpoint *ck);
 const checkpoint_tensor *checkpoint_tensor_at(const checkpoint *ck, int i);
 const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name); // NULL: no such tensor
 const char *checkpoint_file_name(const checkpoint *ck, int file);
 uint64_t checkpoint_n_bytes(const checkpoint *ck); // all tensors
-// Says that these bytes of tensor data are not needed for now, so the kernel may drop their pages from memory (they are read
-// again from the file if someone does need them).
-void checkpoint_drop_range(const checkpoint *ck, const void *data, size_t n_bytes);
+// Says that these bytes of tensor data are not needed for now, so the kernel may drop their pages from memory. Mapped ones are read
+// again from the file if someone does need them; those that were read into memory come back when tensors are loaded the next time.
+void checkpoint_drop_range(checkpoint *ck, const void *data, size_t n_bytes);
+// Says that tensor data is used where it lies from now on: what was read into memory is not dropped any more.
+void checkpoint_keep_data(checkpoint *ck);
 // The same for whole files, metadata and what reading one tensor brought in of its neighbours included.
 void checkpoint_drop_all(const checkpoint *ck);
 

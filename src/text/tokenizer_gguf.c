@@ -101,6 +101,8 @@ static status read_tokens(tokenizer *t, const gguf *g, error *err) {
         return error_set(err, STATUS_BAD_FILE, "%s has %lld entries and %s %lld; they must be equal", TYPES,
                          (long long)n_types, TOKENS, (long long)n);
     }
+    if (!map_reserve(&t->by_spelling, (size_t)n) || (t->whole_pieces && !map_reserve(&t->by_bytes, (size_t)n)))
+        return error_no_memory(err, (unsigned long long)n * 64);
     for (int64_t i = 0; i < n; i++) {
         str text = gguf_array_str(g, TOKENS, i);
         token_kind kind = typed ? kind_of(gguf_array_int(g, TYPES, i)) : TOKEN_NORMAL;

@@ -273,6 +273,39 @@ static void test_ties(void **state) {
     drop(&f);
 }
 
+// The walk that says what the largest is: the first of equals, and -infinity or NaN never displaces a number.
+static int32_t first_largest(const float *x, int n) {
+    int32_t best = 0;
+    for (int i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+static void test_argmax(void **state) {
+    (void)state;
+    enum { N = 5000 };
+    static const int sizes[] = {1, 2, 15, 16, 17, 1023, 1024, 1025, 2048, 3077, N};
+    float *x = malloc(N * sizeof *x);
+    assert_non_null(x);
+    for (int round = 0; round < 400; round++) {
+        int n = sizes[round % 11];
+        for (int i = 0; i < n; i++) {
+            uint64_t r = hash_mix((uint64_t)(round * N + i));
+            x[i] = r % 997 == 0 ? NAN : r % 5 == 0 ? -INFINITY : (float)(r % (round % 3 ? 50 : 100000)) - 25.0f;
+        }
+        if (round % 7 == 0) {
+            for (int i = 0; i < n; i++) x[i] = -INFINITY;
+        }
+        assert_int_equal(sampler_argmax(x, n), first_largest(x, n));
+    }
+    for (int i = 0; i < N; i++) { // every place, once as the only largest and once with an equal one behind it
+        for (int j = 0; j < N; j++) x[j] = j % 2 ? -0.0f : 0.0f;
+        assert_int_equal(sampler_argmax(x, N), 0);
+        x[i] = 1, x[N - 1] = 1;
+        assert_int_equal(sampler_argmax(x, N), i);
+    }
+    free(x);
+}
+
 static void test_large_vocabulary(void **state) {
     (void)state;
     fixture f = make(70000, 8);
@@ -436,6 +469,7 @@ int main(void) {
         cmocka_unit_test(test_combinations),
         cmocka_unit_test(test_order_by_hand),
         cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_large_vocabulary),
         cmocka_unit_test(test_depends_on_key_only),
         cmocka_unit_test(test_what_suffices),

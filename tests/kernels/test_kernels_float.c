@@ -505,29 +505,60 @@ static void vector_exp_equals_scalar(void **state) {
 
 static const dtype KV_TYPES[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0};
 
+// Every place of a row is looked at, by its magnitude, and nothing behind the row.
+static void limits_are_found(void **state) {
+    (void)state;
+    static const float wrong[] = {2.0f, -2.0f, 3e38f, INFINITY, -INFINITY, NAN, -NAN};
+    for (int64_t n = 1; n <= 67; n++) {
+        guarded x = guarded_take(4 * n);
+        float *numbers = (float *)(void *)x.data;
+        FOR_LEVELS(level) {
+            cpu_kernels k = table(level);
+            for (int64_t i = 0; i < n; i++) numbers[i] = i % 2 ? 0x1.fffffep+0f : -0x1.fffffep+0f;
+            assert_true(k.all_below(numbers, n, 2.0f));
+            assert_true(k.all_below(numbers, n, INFINITY));
+            for (int64_t i = 0; i < n; i++) {
+                float kept = numbers[i];
+                for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+                    numbers[i] = wrong[w];
+                    assert_false(k.all_below(numbers, n, 2.0f));
+                    assert_int_equal(k.all_below(numbers, n, INFINITY), isfinite(wrong[w]) != 0);
+                }
+                numbers[i] = kept;
+            }
+        }
+        guarded_give(&x);
+    }
+}
+
+enum { KV_TOKENS = 160, KV_QUERIES = 27, S_STRIDE = KV_TOKENS + 3, O_STRIDE = 257 };
+
 typedef struct kv_case {
     guarded keys, values, q, p;
     int64_t d, row_bytes, v_stride;
+    int32_t n_t[KV_QUERIES]; // what each query sees
 } kv_case;
 
-// One key panel and 16 value rows; positions from n_t on are NaN (poison), also in p.
+// Keys and values of n_t tokens. Columns of the last key panel from n_t on are NaN (poison), also in p.
 static kv_case kv_case_take(dtype type, int64_t d, int n_q, int n_t) {
     const attention_kernels *a = table(CPU_LEVEL_SCALAR).attention[type];
     kv_case c = {.d = d, .row_bytes = kv_value_row_bytes(type, d)};
+    int64_t panel_bytes = kv_key_panel_bytes(type, d);
     c.v_stride = c.row_bytes + (type == DTYPE_F32 ? 4 : 2);
-    c.keys = guarded_take(kv_key_panel_bytes(type, d));
+    c.keys = guarded_take(panel_bytes * ((n_t + KV_PANEL - 1) / KV_PANEL));
     c.values = guarded_take(c.v_stride * (n_t - 1) + c.row_bytes);
     c.q = guarded_take(4 * (n_q - 1) * (d + 5) + 4 * d);
-    c.p = guarded_take(4 * n_q * 17);
+    c.p = guarded_take(4 * (int64_t)n_q * S_STRIDE);
     float row[257];
     for (int t = 0; t < n_t; t++) {
         fill(row, d, (uint64_t)(d * 31 + t), t % 2 ? 3.0f : 1e-3f);
-        a->store_key(c.keys.data, t, row, d);
+        a->store_keys(c.keys.data + t / KV_PANEL * panel_bytes, t % KV_PANEL, 1, row, d, d);
         a->store_value(c.values.data + t * c.v_stride, row, d);
     }
     for (int i = 0; i < n_q; i++) {
+        c.n_t[i] = n_t;
         fill((float *)c.q.data + i * (d + 5), d, (uint64_t)(d + i), 1);
-        fill((float *)c.p.data + i * 17, n_t, (uint64_t)(d + i + 9), 1);
+        fill((float *)c.p.data + i * S_STRIDE, n_t, (uint64_t)(d + i + 9), 1);
     }
     return c;
 }
@@ -538,24 +569,95 @@ static void kv_case_give(kv_case *c) {
     guarded_give(&c->p);
 }
 
-static void check_attention(dtype type, int64_t d, int n_q, int n_t) {
-    kv_case c = kv_case_take(type, d, n_q, n_t);
-    static float want_s[17 * 19], got_s[17 * 19], want_o[17 * 257], got_o[17 * 257];
+static kv_scores scores_of(const kv_case *c, float *s, int n_q) {
+    return (kv_scores){.s = s,
+                       .q = (const float *)(const void *)c->q.data,
+                       .k = c->keys.data,
+                       .n_t = c->n_t,
+                       .s_stride = S_STRIDE,
+                       .q_stride = c->d + 5,
+                       .d = c->d,
+                       .scale = 0.125f,
+                       .n_q = n_q};
+}
+static kv_values values_of(const kv_case *c, float *o, int n_q) {
+    return (kv_values){.o = o,
+                       .p = (const float *)(const void *)c->p.data,
+                       .v = c->values.data,
+                       .n_t = c->n_t,
+                       .o_stride = O_STRIDE,
+                       .p_stride = S_STRIDE,
+                       .v_stride = c->v_stride,
+                       .d = c->d,
+                       .n_q = n_q};
+}
+
+// What no query sees is unspecified in the scores; nothing else may be touched.
+static void check_sums(dtype type, const kv_case *c, int n_q) {
+    static float want_s[KV_QUERIES * S_STRIDE], got_s[KV_QUERIES * S_STRIDE];
+    static float want_o[KV_QUERIES * O_STRIDE], got_o[KV_QUERIES * O_STRIDE];
     cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
-    int64_t q_stride = d + 5;
-    fill(want_s, 17 * 19, 3, 1);
-    scalar.attention[type]->scores(want_s, 19, (float *)c.q.data, q_stride, n_q, c.keys.data, d, 0.125f);
-    fill(want_o, 17 * 257, 4, 1);
-    scalar.attention[type]->values(want_o, 257, (float *)c.p.data, 17, n_q, c.values.data, c.v_stride, n_t, d);
+    kv_scores s = scores_of(c, want_s, n_q);
+    kv_values v = values_of(c, want_o, n_q);
+    fill(want_s, KV_QUERIES * S_STRIDE, 3, 1);
+    scalar.attention[type]->scores(&s);
+    fill(want_o, KV_QUERIES * O_STRIDE, 4, 1);
+    scalar.attention[type]->values(&v);
+    int most = 0;
+    for (int i = 0; i < n_q; i++) most = c->n_t[i] > most ? c->n_t[i] : most;
+    most = (most + KV_PANEL - 1) / KV_PANEL * KV_PANEL;
+    s.s = got_s, v.o = got_o;
     FOR_LEVELS(level) {
         cpu_kernels k = table(level);
-        fill(got_s, 17 * 19, 3, 1);
-        k.attention[type]->scores(got_s, 19, (float *)c.q.data, q_stride, n_q, c.keys.data, d, 0.125f);
-        assert_same(got_s, want_s, 17 * 19, "scores", level);
-        fill(got_o, 17 * 257, 4, 1);
-        k.attention[type]->values(got_o, 257, (float *)c.p.data, 17, n_q, c.values.data, c.v_stride, n_t, d);
-        assert_same(got_o, want_o, 17 * 257, "values", level);
+        fill(got_s, KV_QUERIES * S_STRIDE, 3, 1);
+        k.attention[type]->scores(&s);
+        for (int i = 0; i < n_q; i++) {
+            int64_t from = i * S_STRIDE + c->n_t[i], n = most - c->n_t[i];
+            memcpy(got_s + from, want_s + from, (size_t)n * sizeof *got_s);
+        }
+        assert_same(got_s, want_s, KV_QUERIES * S_STRIDE, "scores", level);
+        fill(got_o, KV_QUERIES * O_STRIDE, 4, 1);
+        k.attention[type]->values(&v);
+        assert_same(got_o, want_o, KV_QUERIES * O_STRIDE, "values", level);
     }
+}
+
+// Sums over widened keys and values have the bits of sums over the type, at every level.
+static void check_widened(dtype type, const kv_case *c, int n_q, int n_t) {
+    static float keys[(KV_TOKENS + KV_PANEL) * 257], values[KV_TOKENS * 260];
+    static float want[KV_QUERIES * S_STRIDE], got[KV_QUERIES * S_STRIDE];
+    static float want_o[KV_QUERIES * O_STRIDE], got_o[KV_QUERIES * O_STRIDE];
+    cpu_kernels scalar = table(CPU_LEVEL_SCALAR);
+    fill(want, KV_QUERIES * S_STRIDE, 3, 1);
+    fill(want_o, KV_QUERIES * O_STRIDE, 4, 1);
+    kv_scores s = scores_of(c, want, n_q);
+    kv_values v = values_of(c, want_o, n_q);
+    scalar.attention[type]->scores(&s);
+    scalar.attention[type]->values(&v);
+    FOR_LEVELS(level) {
+        cpu_kernels k = table(level);
+        k.attention[type]->widen_keys(keys, c->keys.data, (n_t + KV_PANEL - 1) / KV_PANEL, c->d);
+        k.attention[type]->widen_values(values, 260, c->values.data, c->v_stride, n_t, c->d);
+        fill(got, KV_QUERIES * S_STRIDE, 3, 1);
+        fill(got_o, KV_QUERIES * O_STRIDE, 4, 1);
+        s.s = got, s.k = keys, v.o = got_o, v.v = values, v.v_stride = 260 * sizeof(float);
+        scalar.attention[DTYPE_F32]->scores(&s);
+        scalar.attention[DTYPE_F32]->values(&v);
+        assert_same(got, want, KV_QUERIES * S_STRIDE, "scores of widened keys", level);
+        assert_same(got_o, want_o, KV_QUERIES * O_STRIDE, "values, widened", level);
+    }
+}
+
+// First every query sees all tokens, then some fewer, or none.
+static void check_attention(dtype type, int64_t d, int n_q, int n_t) {
+    kv_case c = kv_case_take(type, d, n_q, n_t);
+    check_sums(type, &c, n_q);
+    check_widened(type, &c, n_q, n_t);
+    for (int i = 0; i < n_q; i++) c.n_t[i] = n_t - (n_q - 1 - i) * (int)(d % 3 + 1) / 2;
+    for (int i = 0; i < n_q; i++) c.n_t[i] = c.n_t[i] < 0 ? 0 : c.n_t[i];
+    check_sums(type, &c, n_q);
+    for (int i = 0; i < n_q; i++) c.n_t[i] = i * 7 % (n_t + 1);
+    check_sums(type, &c, n_q);
     kv_case_give(&c);
 }
 
@@ -569,14 +671,19 @@ static void attention_equals_scalar(void **state) {
         }
         for (int i = 0; i < 6; i++) check_attention(DTYPE_Q8_0, block_dims[i], n_q, 1 + (n_q * 5 + i) % 16);
     }
-    for (int type = 0; type < 4; type++) check_attention(KV_TYPES[type], 64, 4, 16);
+    for (int type = 0; type < 4; type++) {
+        for (int n_q = 1; n_q <= KV_QUERIES; n_q += n_q < 9 ? 1 : 9)
+            check_attention(KV_TYPES[type], n_q % 2 ? 64 : 128, n_q, n_q % 3 ? KV_TOKENS : 16 * n_q / 3 + 9);
+    }
 }
 
 // Stored keys and values hold the same bytes at every level, and nothing beside them is written.
 static void check_stores(dtype type, int64_t d, uint64_t seed) {
-    guarded row = guarded_take(4 * d);
-    float *numbers = (float *)row.data;
-    for (int64_t j = 0; j < d; j++) {
+    int64_t stride = d + 3, at = d % KV_PANEL, n = d % 4 ? 1 + d % (KV_PANEL - at) : KV_PANEL;
+    if (n == KV_PANEL) at = 0;
+    guarded rows = guarded_take(4 * (stride * (n - 1) + d));
+    float *numbers = (float *)(void *)rows.data;
+    for (int64_t j = 0; j < stride * (n - 1) + d; j++) {
         uint32_t bits = next_random(&seed) << 1 ^ next_random(&seed);
         memcpy(&numbers[j], &bits, 4);
         if (type == DTYPE_F16 && j % 2) numbers[j] = random_float(&seed) * (j % 4 == 1 ? 1e-5f : 65520.0f);
@@ -589,7 +696,7 @@ static void check_stores(dtype type, int64_t d, uint64_t seed) {
     FOR_LEVELS(level) {
         cpu_kernels k = table(level);
         int side = level != CPU_LEVEL_SCALAR;
-        k.attention[type]->store_key(key[side].data, (int)(d % KV_PANEL), numbers, d);
+        k.attention[type]->store_keys(key[side].data, (int)at, (int)n, numbers, stride, d);
         k.attention[type]->store_value(value[side].data, numbers, d);
         if (side == 0) continue;
         assert_memory_equal(key[0].data, key[1].data, key_bytes);
@@ -606,7 +713,7 @@ static void check_stores(dtype type, int64_t d, uint64_t seed) {
         guarded_give(&key[i]);
         guarded_give(&value[i]);
     }
-    guarded_give(&row);
+    guarded_give(&rows);
 }
 
 static void stores_equal_scalar(void **state) {
@@ -627,9 +734,12 @@ static void attention_computes_what_it_says(void **state) {
         kv_case c = kv_case_take(KV_TYPES[type], D, 1, N_T);
         cpu_kernels k = table(CPU_LEVEL_SCALAR);
         const float *q = (float *)c.q.data, *p = (float *)c.p.data;
-        float s[16], o[D] = {0}, row[D];
-        k.attention[KV_TYPES[type]]->scores(s, 16, q, D, 1, c.keys.data, D, 0.5f);
-        k.attention[KV_TYPES[type]]->values(o, D, p, 16, 1, c.values.data, c.v_stride, N_T, D);
+        float s[S_STRIDE], o[D] = {0}, row[D];
+        kv_scores scores = scores_of(&c, s, 1);
+        kv_values values = values_of(&c, o, 1);
+        scores.scale = 0.5f;
+        k.attention[KV_TYPES[type]]->scores(&scores);
+        k.attention[KV_TYPES[type]]->values(&values);
         double sum_o[D] = {0};
         for (int t = 0; t < N_T; t++) {
             fill(row, D, (uint64_t)(D * 31 + t), t % 2 ? 3.0f : 1e-3f);
@@ -655,6 +765,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(packed_rows_read_back),
         cmocka_unit_test(row_operations_equal_scalar),
         cmocka_unit_test(row_operations_compute_what_they_say),
+        cmocka_unit_test(limits_are_found),
         cmocka_unit_test(faults_reach_the_result),
         cmocka_unit_test(vector_exp_equals_scalar),
         cmocka_unit_test(attention_equals_scalar),

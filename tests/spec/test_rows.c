@@ -262,10 +262,15 @@ static float see_the_next(float *s, int64_t n, float *l) {
     return wrong.kernels.softmax(s, leak ? n + 1 : n, l);
 }
 
-static void weigh_the_next(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v,
-                           int64_t v_stride, int n_t, int64_t d) {
-    bool last_panel = n_t < KV_PANEL, leak = wrong.verifying && last_panel && n_t < (wrong.base + K) % KV_PANEL;
-    wrong.attention.values(o, o_stride, p, p_stride, n_q, v, v_stride, leak ? n_t + 1 : n_t, d);
+static void weigh_the_next(const kv_values *a) {
+    int32_t n_t[128];
+    kv_values leaking = *a;
+    for (int i = 0; i < a->n_q; i++) {
+        int at = a->n_t[i] % KV_PANEL;
+        n_t[i] = a->n_t[i] + (wrong.verifying && at > 0 && at < (wrong.base + K) % KV_PANEL);
+    }
+    leaking.n_t = n_t;
+    wrong.attention.values(&leaking);
 }
 
 static void rotate_all_as_the_first(float *x, const float *cs, int64_t rot, bool interleaved) {

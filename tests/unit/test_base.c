@@ -142,6 +142,9 @@ static void test_map(void **state) {
         assert_true(map_put(&m, str_from(keys[i]), i));
     }
     for (int i = 0; i < N; i += 3) assert_true(map_put(&m, str_from(keys[i]), -i));
+    assert_true(map_reserve(&m, 10) && map_reserve(&m, 2 * N)); // less than there is; more
+    size_t room = m.n_slots;
+    assert_true(room >= 2 * N);
     assert_int_equal(m.count, N);
     for (int i = 0; i < N; i++) {
         int64_t value;

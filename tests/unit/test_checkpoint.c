@@ -308,13 +308,15 @@ static void test_cache(void **state) {
     open_fails("org/name/more", dirs, 3, STATUS_NOT_FOUND, "no such file or folder");
 }
 
-// Kilobytes that this process holds of files, on disks and in memory; -1: unknown.
-static long resident_kb(void) {
+// Kilobytes that this process holds of files, on disks and in memory, or of neither; -1: unknown.
+static long resident_kb(bool of_files) {
     char line[256];
     long kb = -1, more;
     FILE *f = fopen("/proc/self/status", "r");
     while (f && fgets(line, sizeof line, f)) {
-        bool counts = sscanf(line, "RssFile: %ld kB", &more) == 1 || sscanf(line, "RssShmem: %ld kB", &more) == 1;
+        bool counts = of_files
+                          ? sscanf(line, "RssFile: %ld kB", &more) == 1 || sscanf(line, "RssShmem: %ld kB", &more) == 1
+                          : sscanf(line, "RssAnon: %ld kB", &more) == 1;
         if (counts) kb = (kb < 0 ? 0 : kb) + more;
     }
     if (f) fclose(f);
@@ -341,19 +343,54 @@ static void test_dropped_pages(void **state) {
     checkpoint *ck = open_ok(temp_folder_path(&folder, "pages.gguf"), NULL, 0);
     load_ok(ck, true);
     assert_int_equal(checkpoint_n_tensors(ck), N);
-    long before = resident_kb();
+    long before = resident_kb(true);
     volatile char sum = 0;
     for (int i = 0; i < N; i++) {
         const checkpoint_tensor *t = checkpoint_tensor_at(ck, i);
         for (uint64_t at = 0; at < t->n_bytes; at += 512) sum = (char)(sum + ((const char *)t->data)[at]);
     }
-    long all = resident_kb();
+    long all = resident_kb(true);
     checkpoint_drop_all(ck);
-    long after = resident_kb();
+    long after = resident_kb(true);
     if (before < 0) skip(); // no /proc
     if (all - before < KB * 3 / 4 || all - after < KB * 9 / 10)
         fail_msg("%ld KB mapped, %ld with %d KB of tensors, %ld after dropping", before, all, KB, after);
     checkpoint_close(ck);
+}
+
+// What was read into memory and dropped is not resident, and comes back with the next load; what is kept is never dropped.
+static void test_dropped_memory(void **state) {
+    (void)state;
+    enum { NUMBERS = 1 << 20, BYTES = NUMBERS * 4 };
+    gguf_writer w;
+    gguf_writer_init(&w);
+    tiny_gguf_keys(&w, "llama", NULL);
+    float *numbers = malloc(BYTES);
+    assert_non_null(numbers);
+    for (int i = 0; i < NUMBERS; i++) numbers[i] = (float)i;
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.attn_q.weight", i);
+        gguf_writer_tensor(&w, name, 0, 1, (uint64_t[]){NUMBERS}, numbers, BYTES);
+    }
+    gguf_writer_save(&w, temp_folder_path(&folder, "memory.gguf"));
+    gguf_writer_deinit(&w);
+    checkpoint *ck = open_ok(temp_folder_path(&folder, "memory.gguf"), NULL, 0);
+    load_ok(ck, false);
+    const checkpoint_tensor *first = checkpoint_tensor_at(ck, 0), *second = checkpoint_tensor_at(ck, 1);
+    long all = resident_kb(false);
+    checkpoint_drop_range(ck, first->data, BYTES);
+    long after = resident_kb(false);
+    if (all >= 0 && all - after < BYTES / 1024 * 9 / 10) fail_msg("%ld KB, %ld after dropping", all, after);
+    assert_memory_equal(second->data, numbers, BYTES); // its neighbour stays
+    assert_memory_not_equal(first->data, numbers, BYTES);
+    load_ok(ck, true);
+    assert_memory_equal(first->data, numbers, BYTES);
+    checkpoint_keep_data(ck);
+    checkpoint_drop_range(ck, first->data, BYTES);
+    assert_memory_equal(first->data, numbers, BYTES);
+    checkpoint_close(ck);
+    free(numbers);
 }
 
 static void test_missing_shard_at_load(void **state) {
@@ -373,7 +410,7 @@ int main(void) {
         cmocka_unit_test(test_hf_folder),      cmocka_unit_test(test_hf_unsupported_weight),
         cmocka_unit_test(test_tokenizer_only), cmocka_unit_test(test_names),
         cmocka_unit_test(test_cache),          cmocka_unit_test(test_missing_shard_at_load),
-        cmocka_unit_test(test_dropped_pages),
+        cmocka_unit_test(test_dropped_pages),  cmocka_unit_test(test_dropped_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -317,24 +317,12 @@ void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row) {
     b->fault_label[row] = o->label;
 }
 
-bool cpu_below(const float *x, int64_t n, float limit) {
-    uint32_t most = 0, bound;
-    memcpy(&bound, &limit, sizeof bound);
-    for (int64_t i = 0; i < n; i++) { // as integers, magnitudes are in order, infinity and NaN above all
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        bits &= 0x7fffffffu;
-        most = bits > most ? bits : most;
-    }
-    return most < bound;
-}
-
 static void check_logits_row(void *ctx, int r, int thread) {
     (void)thread;
     cpu_backend *b = ctx;
     const tensor *t = &b->list->logits;
     const float *x = cpu_row(b, t, r);
-    if (!cpu_below(x, t->dim[1], INFINITY)) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
+    if (!b->k.all_below(x, t->dim[1], INFINITY)) cpu_mark_fault(b, &b->list->ops[b->list->n_ops - 1], t, r);
 }
 
 static void run_observed(cpu_backend *b) {
@@ -437,7 +425,7 @@ static void cpu_block_poison(backend *base, int block, int first_pos) {
             for (int pos = first_pos; pos < KV_BLOCK; pos++) {
                 unsigned char *panel =
                     cpu_key_block(b, layer, block, h) + pos / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
-                b->k.attention[b->cache.k_type]->store_key(panel, pos % KV_PANEL, nan, d);
+                b->k.attention[b->cache.k_type]->store_keys(panel, pos % KV_PANEL, 1, nan, d, d);
                 unsigned char *row = cpu_value_block(b, layer, block, h) + pos * kv_value_row_bytes(b->cache.v_type, d);
                 b->k.attention[b->cache.v_type]->store_value(row, nan, d);
             }

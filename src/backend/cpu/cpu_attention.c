@@ -55,33 +55,51 @@ static void check_store(cpu_backend *b, const op *o, int r) {
         const tensor *t = &o->in[i];
         float limit = type_limit(i ? b->cache.v_type : b->cache.k_type);
         for (int h = 0; h < b->cache.n_kv_heads; h++) {
-            if (!cpu_below(cpu_row(b, t, r) + h * t->stride[1], b->cache.head_dim, limit)) cpu_mark_fault(b, o, t, r);
+            const float *x = cpu_row(b, t, r) + h * t->stride[1];
+            if (!b->k.all_below(x, b->cache.head_dim, limit)) cpu_mark_fault(b, o, t, r);
         }
     }
 }
 
-static void store_row(void *ctx, int r, int thread) {
-    (void)thread;
-    const store_job *j = ctx;
+// Rows [r, r + n) lie in one panel, one behind the other.
+static void store_run(const store_job *j, int r, int n) {
     cpu_backend *b = j->b;
     const tensor *k = &j->o->in[0], *v = &j->o->in[1];
     int slot = slot_of(b->in, r), block = b->in->block_table[b->in->seq[r]][slot / KV_BLOCK], at = slot % KV_BLOCK;
-    int64_t d = b->cache.head_dim;
-    check_store(b, j->o, r);
+    int64_t d = b->cache.head_dim, row_bytes = kv_value_row_bytes(b->cache.v_type, d);
     for (int h = 0; h < b->cache.n_kv_heads; h++) {
         unsigned char *panel =
             cpu_key_block(b, j->o->layer, block, h) + at / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, d);
-        b->k.attention[b->cache.k_type]->store_key(panel, at % KV_PANEL, cpu_row(b, k, r) + h * k->stride[1], d);
-        unsigned char *row = cpu_value_block(b, j->o->layer, block, h) + at * kv_value_row_bytes(b->cache.v_type, d);
-        b->k.attention[b->cache.v_type]->store_value(row, cpu_row(b, v, r) + h * v->stride[1], d);
+        b->k.attention[b->cache.k_type]->store_keys(panel, at % KV_PANEL, n, cpu_row(b, k, r) + h * k->stride[1],
+                                                    k->stride[0], d);
+        unsigned char *row = cpu_value_block(b, j->o->layer, block, h) + at * row_bytes;
+        for (int i = 0; i < n; i++) {
+            b->k.attention[b->cache.v_type]->store_value(row + i * row_bytes, cpu_row(b, v, r + i) + h * v->stride[1],
+                                                         d);
+        }
     }
 }
 
-// Rows of one panel share cache lines but no bytes, so rows may be stored in any order, by any thread.
+// Rows of one panel share cache lines, so neighbours go together: a task is a panel's worth of rows.
+static void store_task(void *ctx, int task, int thread) {
+    (void)thread;
+    const store_job *j = ctx;
+    const step_inputs *in = j->b->in;
+    int end = (task + 1) * KV_PANEL < in->n_rows ? (task + 1) * KV_PANEL : in->n_rows;
+    for (int r = task * KV_PANEL, n; r < end; r += n) {
+        int slot = slot_of(in, r);
+        for (n = 1; r + n < end && in->seq[r + n] == in->seq[r] && slot_of(in, r + n) == slot + n; n++) {
+            if ((slot + n) % KV_PANEL == 0) break;
+        }
+        for (int i = 0; i < n; i++) check_store(j->b, j->o, r + i);
+        store_run(j, r, n);
+    }
+}
+
 void cpu_kv_store(cpu_backend *b, const op *o) {
     store_job j = {b, o};
-    int n = cpu_rows(b, &o->in[0]);
-    cpu_for(b, n, n * tensor_row_len(&o->in[0]) * 4, store_row, &j);
+    int n = b->in->n_rows;
+    cpu_for(b, (n + KV_PANEL - 1) / KV_PANEL, n * tensor_row_len(&o->in[0]) * 4, store_task, &j);
 }
 
 // ---- attention -----------------------------------------------------------------------------------------------------------
@@ -96,10 +114,11 @@ typedef struct attention_job {
 typedef struct attention_tile {
     int n_q; // queries: rows x group
     int group;
-    int64_t d;
-    float *q, *o, *m, *l;               // [n_q][d], [n_q][d], [n_q], [n_q]
-    float *scores;                      // [n_q][KV_PIECE]
+    int64_t d, d_pad;                   // rows of q and o start on vector borders
+    float *q, *o, *m, *l;               // [n_q][d_pad], [n_q][d_pad], [n_q], [n_q]
     float *piece_o, *piece_m, *piece_l; // as o, m, l, of the piece at hand
+    float *scores;                      // [QUERY_BLOCK][SCORE_STRIDE]
+    float *keys, *values;               // the piece as F32, where widening it pays; else not used
     int row0;                           // the first of the n_q / group rows
     const int32_t *limit;               // [n_q / group]: keys of each row (its position + 1)
     // Positions before `shared`, whole panels, are in the cache for every row; those of a row's path begin at first[row]. Not a tree:
@@ -110,6 +129,12 @@ typedef struct attention_tile {
     const int32_t *table;  // the sequence's blocks
     int kv_head;
 } attention_tile;
+
+// Queries whose scores of a piece stay in the nearest cache.
+enum { QUERY_BLOCK = 24, SCORE_STRIDE = KV_PIECE + 16 };
+
+// So many queries make it cheaper to widen a piece once than to do so for each few of them.
+enum { WIDEN_FROM = 24 };
 
 int cpu_attention_queries(const op_list *g) {
     int most = ATTENTION_QUERIES;
@@ -131,31 +156,28 @@ static int64_t padded_head(const op_list *g) {
 }
 
 int64_t cpu_attention_thread_bytes(const op_list *g) {
-    int64_t d_pad = padded_head(g), n_q = cpu_attention_queries(g), floats = n_q * (3 * d_pad + KV_PIECE + 4);
-    return ((floats + KV_PANEL * d_pad) * (int64_t)sizeof(float) + 63) & ~(int64_t)63; // no key type is wider than F32
+    int64_t d_pad = padded_head(g), n_q = cpu_attention_queries(g), floats = n_q * (3 * d_pad + 4);
+    floats += QUERY_BLOCK * SCORE_STRIDE + (2 * KV_PIECE + KV_PANEL) * d_pad; // no key type is wider than F32
+    return (floats * (int64_t)sizeof(float) + 63) & ~(int64_t)63;
 }
 
 static attention_tile make_tile(const attention_job *j, int row0, int n_rows, int thread) {
     attention_tile t = {.n_q = n_rows * j->group, .group = j->group, .d = j->b->cache.head_dim, .row0 = row0};
-    int64_t d = (t.d + 15) & ~(int64_t)15; // rows start on vector borders
+    t.d_pad = (t.d + 15) & ~(int64_t)15;
     t.table = j->b->in->block_table[j->b->in->seq[row0]];
     float *p = (float *)(void *)(j->b->thread_scratch + thread * j->b->thread_bytes);
-    t.gather = (unsigned char *)p, p += KV_PANEL * d;
-    t.q = p, p += t.n_q * d;
-    t.o = p, p += t.n_q * d;
-    t.piece_o = p, p += t.n_q * d;
-    t.scores = p, p += t.n_q * KV_PIECE;
+    t.gather = (unsigned char *)p, p += KV_PANEL * t.d_pad;
+    t.keys = p, p += KV_PIECE * t.d_pad;
+    t.values = p, p += KV_PIECE * t.d_pad;
+    t.scores = p, p += QUERY_BLOCK * SCORE_STRIDE;
+    t.q = p, p += t.n_q * t.d_pad;
+    t.o = p, p += t.n_q * t.d_pad;
+    t.piece_o = p, p += t.n_q * t.d_pad;
     t.m = p, p += t.n_q;
     t.l = p, p += t.n_q;
     t.piece_m = p, p += t.n_q;
     t.piece_l = p;
     return t;
-}
-
-// n keys of the piece count for a row whose limit is `limit`.
-static int piece_keys(int limit, int piece) {
-    int n = limit - piece * KV_PIECE;
-    return n < 0 ? 0 : n > KV_PIECE ? KV_PIECE : n;
 }
 
 static const unsigned char *key_panel(const attention_job *j, const attention_tile *t, int pos) {
@@ -181,10 +203,10 @@ static void path_slots(const attention_job *j, const attention_tile *t, int row,
     }
 }
 
-// Columns of the panel at pos that count for a row.
-static int panel_keys(const attention_tile *t, int row, int pos) {
+// Tokens of [pos, pos + most) that count for a row.
+static int32_t tokens_from(const attention_tile *t, int row, int pos, int most) {
     int n = t->limit[row] - pos;
-    return n < 0 ? 0 : n > KV_PANEL ? KV_PANEL : n;
+    return n < 0 ? 0 : n > most ? most : n;
 }
 
 // The panel of keys at pos as the tile's row sees it, its first n columns: the cache's own, where they lie there by position.
@@ -199,31 +221,42 @@ static const unsigned char *path_panel(const attention_job *j, const attention_t
     return t->gather;
 }
 
-static void path_scores(const attention_job *j, const attention_tile *t, int pos) {
+// Queries [first, end) of the tile, all of one row, and the number of that row.
+typedef struct row_queries {
+    int row, first, end;
+} row_queries;
+
+// The queries of the tile's row that are among [first, end).
+static row_queries queries_of(const attention_tile *t, int row, int first, int end) {
+    int row_end = (row + 1) * t->group;
+    return (row_queries){row, row * t->group > first ? row * t->group : first, row_end < end ? row_end : end};
+}
+
+static void path_scores(const attention_job *j, const attention_tile *t, row_queries of, float *s, int pos) {
     const cpu_backend *b = j->b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
-    for (int row = 0; row < t->n_q / t->group; row++) {
-        int n = panel_keys(t, row, pos), q = row * t->group;
-        if (n == 0) continue;
-        b->k.attention[b->cache.k_type]->scores(t->scores + (int64_t)q * KV_PIECE + pos % KV_PIECE, KV_PIECE,
-                                                t->q + q * d_pad, d_pad, t->group, path_panel(j, t, row, pos, n), t->d,
-                                                j->o->args.attention.scale);
+    int32_t n = tokens_from(t, of.row, pos, KV_PANEL);
+    if (n == 0) return;
+    const void *panel = path_panel(j, t, of.row, pos, n);
+    for (int q = of.first; q < of.end; q++, s += SCORE_STRIDE) {
+        kv_scores a = {.s = s, .q = t->q + q * t->d_pad, .k = panel, .n_t = &n, .n_q = 1, .d = t->d};
+        a.scale = j->o->args.attention.scale;
+        b->k.attention[b->cache.k_type]->scores(&a);
     }
 }
 
 // Values one by one give the sums that a run of them gives: positions ascend either way.
-static void path_values(const attention_job *j, const attention_tile *t, int pos) {
+static void path_values(const attention_job *j, const attention_tile *t, row_queries of, const float *p, int pos) {
     const cpu_backend *b = j->b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
-    for (int row = 0; row < t->n_q / t->group; row++) {
-        int32_t slot[KV_PANEL];
-        int n = panel_keys(t, row, pos), q = row * t->group;
-        path_slots(j, t, row, pos, n, slot);
-        for (int i = 0, run; i < n; i += run) {
-            for (run = 1; i + run < n && slot[i + run] == slot[i] + run && slot[i + run] % KV_BLOCK; run++) {}
-            b->k.attention[b->cache.v_type]->values(t->piece_o + q * d_pad, d_pad,
-                                                    t->scores + (int64_t)q * KV_PIECE + pos % KV_PIECE + i, KV_PIECE,
-                                                    t->group, value_row(j, t, slot[i]), row_bytes, run, t->d);
+    int64_t row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
+    int32_t slot[KV_PANEL];
+    int n = tokens_from(t, of.row, pos, KV_PANEL);
+    path_slots(j, t, of.row, pos, n, slot);
+    for (int32_t i = 0, run; i < n; i += run) {
+        for (run = 1; i + run < n && slot[i + run] == slot[i] + run && slot[i + run] % KV_BLOCK; run++) {}
+        for (int q = of.first; q < of.end; q++) {
+            kv_values a = {.o = t->piece_o + q * t->d_pad, .p = p + (q - of.first) * SCORE_STRIDE + i, .n_t = &run};
+            a.v = value_row(j, t, slot[i]), a.v_stride = row_bytes, a.d = t->d, a.n_q = 1;
+            b->k.attention[b->cache.v_type]->values(&a);
         }
     }
 }
@@ -246,64 +279,150 @@ static int find_paths(const attention_job *j, attention_tile *t, int n_rows, int
 
 // ---- pieces --------------------------------------------------------------------------------------------------------------
 
-// Scores of every query against the piece's panels, up to the longest row's limit. Columns beyond a row's own limit are computed
-// from whatever the cache holds and are never read.
-static void piece_scores(const attention_job *j, const attention_tile *t, int piece, int n_keys) {
-    const cpu_backend *b = j->b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
-    for (int key = 0; key < n_keys; key += KV_PANEL) {
-        int pos = piece * KV_PIECE + key;
-        if (pos >= t->shared) {
-            path_scores(j, t, pos);
-            continue;
-        }
-        b->k.attention[b->cache.k_type]->scores(t->scores + key, KV_PIECE, t->q, d_pad, t->n_q, key_panel(j, t, pos),
-                                                t->d, j->o->args.attention.scale);
+// Some queries of a tile, and what each sees of the piece.
+typedef struct query_block {
+    int first, n, pos; // queries [first, first + n); the piece's first position
+    bool widened;
+    int most, most_shared; // keys of the piece that any query sees; of these, what lies in the cache for all rows
+    int32_t n_t[QUERY_BLOCK];
+} query_block;
+
+static query_block make_block(const attention_tile *t, int first, int piece) {
+    query_block q = {.first = first, .pos = piece * KV_PIECE};
+    q.n = t->n_q - first < QUERY_BLOCK ? t->n_q - first : QUERY_BLOCK;
+    for (int i = 0; i < q.n; i++) {
+        q.n_t[i] = tokens_from(t, (first + i) / t->group, q.pos, KV_PIECE);
+        if (q.n_t[i] > q.most) q.most = q.n_t[i];
+    }
+    int shared = t->shared > q.pos ? t->shared - q.pos : 0;
+    q.most_shared = q.most < shared ? q.most : shared;
+    return q;
+}
+
+// Of the piece's keys from `key` on, what each query sees within `most`, short of rows' own paths.
+static void see(const query_block *q, int key, int most, int32_t *n_t) {
+    int end = key + most < q->most_shared ? key + most : q->most_shared;
+    for (int i = 0; i < q->n; i++) {
+        int n = (q->n_t[i] < end ? q->n_t[i] : end) - key;
+        n_t[i] = n > 0 ? n : 0;
     }
 }
 
-// o of the piece: rows whose limit covers the whole panel go together, the others row by row.
-static void piece_values(const attention_job *j, const attention_tile *t, int piece, int n_keys) {
+// What a block's sums will read behind [key, key + KV_BLOCK) of its piece: the next block of keys (`values`: of values), after the
+// last one the piece's values (or the next piece's keys). NULL: nothing that this task reads.
+static const void *read_next(const attention_job *j, const attention_tile *t, const query_block *q, int key,
+                             bool values) {
+    int next = key + KV_BLOCK;
+    if (next < q->most_shared) return values ? value_row(j, t, q->pos + next) : key_panel(j, t, q->pos + next);
+    if (!values) return value_row(j, t, q->pos);
+    next = q->pos + KV_PIECE;
+    return tokens_from(t, (q->first + q->n - 1) / t->group, next, 1) && next < t->shared ? key_panel(j, t, next) : NULL;
+}
+
+// Keys beyond a row's own limit may be computed, from whatever the cache holds, and are never read.
+static void block_scores(const attention_job *j, const attention_tile *t, const query_block *q) {
     const cpu_backend *b = j->b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15, row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
-    const attention_kernels *kernels = b->k.attention[b->cache.v_type];
-    int n_rows = t->n_q / t->group;
-    memset(t->piece_o, 0, (size_t)(t->n_q * d_pad) * sizeof(float));
-    for (int key = 0; key < n_keys; key += KV_PANEL) {
-        int pos = piece * KV_PIECE + key;
-        if (pos >= t->shared) {
-            path_values(j, t, pos);
-            continue;
-        }
-        const unsigned char *v = value_row(j, t, pos);
-        for (int row = 0; row < n_rows;) { // limits ascend with the rows, or cover all panels that are shared
-            int n_t = panel_keys(t, row, pos), n = 1;
-            while (row + n < n_rows && n_t == KV_PANEL) n++;
-            if (n_t > 0) {
-                int q = row * t->group;
-                kernels->values(t->piece_o + q * d_pad, d_pad, t->scores + (int64_t)q * KV_PIECE + key, KV_PIECE,
-                                n * t->group, v, row_bytes, n_t, t->d);
-            }
-            row += n;
+    int32_t n_t[QUERY_BLOCK];
+    kv_scores a = {.q = t->q + q->first * t->d_pad, .n_t = n_t, .s_stride = SCORE_STRIDE, .q_stride = t->d_pad};
+    a.d = t->d, a.n_q = q->n, a.scale = j->o->args.attention.scale;
+    int key = 0, run = q->widened ? KV_PIECE : KV_BLOCK;
+    for (; key < q->most_shared; key += run) {
+        see(q, key, run, n_t);
+        a.s = t->scores + key;
+        a.k = q->widened ? (const void *)t->keys : key_panel(j, t, q->pos + key);
+        a.next = q->widened ? NULL : read_next(j, t, q, key, false);
+        b->k.attention[q->widened ? DTYPE_F32 : b->cache.k_type]->scores(&a);
+    }
+    for (key = q->most_shared; key < q->most; key += KV_PANEL) { // whole panels are shared, or all that counts
+        int first_row = q->first / t->group, last_row = (q->first + q->n - 1) / t->group;
+        for (int row = first_row; row <= last_row; row++) {
+            row_queries of = queries_of(t, row, q->first, q->first + q->n);
+            path_scores(j, t, of, t->scores + (of.first - q->first) * SCORE_STRIDE + key, q->pos + key);
         }
     }
 }
+
+static void block_values(const attention_job *j, const attention_tile *t, const query_block *q) {
+    const cpu_backend *b = j->b;
+    int32_t n_t[QUERY_BLOCK];
+    kv_values a = {.o = t->piece_o + q->first * t->d_pad, .n_t = n_t, .o_stride = t->d_pad, .p_stride = SCORE_STRIDE};
+    a.d = t->d, a.n_q = q->n;
+    a.v_stride = q->widened ? t->d_pad * (int64_t)sizeof(float) : kv_value_row_bytes(b->cache.v_type, t->d);
+    memset(a.o, 0, (size_t)(q->n * t->d_pad) * sizeof(float));
+    int key = 0, run = q->widened ? KV_PIECE : KV_BLOCK;
+    for (; key < q->most_shared; key += run) {
+        see(q, key, run, n_t);
+        a.p = t->scores + key;
+        a.v = q->widened ? (const void *)t->values : value_row(j, t, q->pos + key);
+        a.next = q->widened ? NULL : read_next(j, t, q, key, true);
+        b->k.attention[q->widened ? DTYPE_F32 : b->cache.v_type]->values(&a);
+    }
+    for (key = q->most_shared; key < q->most; key += KV_PANEL) {
+        int first_row = q->first / t->group, last_row = (q->first + q->n - 1) / t->group;
+        for (int row = first_row; row <= last_row; row++) {
+            row_queries of = queries_of(t, row, q->first, q->first + q->n);
+            path_values(j, t, of, t->scores + (of.first - q->first) * SCORE_STRIDE + key, q->pos + key);
+        }
+    }
+}
+
+// The first n_keys keys and values of a piece as F32. That changes no bit: the sums are over F32 either way.
+static void widen_piece(const attention_job *j, const attention_tile *t, int pos, int n_keys) {
+    const cpu_backend *b = j->b;
+    int64_t row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
+    for (int key = 0; key < n_keys; key += KV_BLOCK) {
+        int n = n_keys - key < KV_BLOCK ? n_keys - key : KV_BLOCK;
+        b->k.attention[b->cache.k_type]->widen_keys(t->keys + key * t->d, key_panel(j, t, pos + key),
+                                                    (n + KV_PANEL - 1) / KV_PANEL, t->d);
+        b->k.attention[b->cache.v_type]->widen_values(t->values + key * t->d_pad, t->d_pad, value_row(j, t, pos + key),
+                                                      row_bytes, n, t->d);
+    }
+}
+
+// Fetches share i of n of the keys and values in [pos, pos + n_keys) from memory. One share for every query, so that what the next
+// piece needs arrives while this one is computed.
+static void fetch_share(const attention_job *j, const attention_tile *t, int pos, int n_keys, int i) {
+    const cpu_backend *b = j->b;
+    int64_t key_bytes = KV_BLOCK / KV_PANEL * kv_key_panel_bytes(b->cache.k_type, t->d);
+    int64_t bytes = key_bytes + KV_BLOCK * kv_value_row_bytes(b->cache.v_type, t->d);
+    int64_t all = (n_keys + KV_BLOCK - 1) / KV_BLOCK * bytes, at = all * i / t->n_q, end = all * (i + 1) / t->n_q;
+    while (at < end) {
+        int block_pos = pos + (int)(at / bytes) * KV_BLOCK;
+        int64_t within = at % bytes, left = within < key_bytes ? key_bytes - within : bytes - within;
+        const unsigned char *from =
+            within < key_bytes ? key_panel(j, t, block_pos) + within : value_row(j, t, block_pos) + within - key_bytes;
+        if (left > end - at) left = end - at;
+        for (int64_t line = 0; line < left; line += 64) __builtin_prefetch(from + line, 0, 2);
+        at += left;
+    }
+}
+
+static int keys_within(int end, int pos) { return end - pos < KV_PIECE ? end - pos : KV_PIECE; }
 
 // (m, l, o) of one piece for every query that reaches it.
 static void run_piece(const attention_job *j, const attention_tile *t, int piece, int most) {
-    int n_keys = piece_keys(most, piece);
-    piece_scores(j, t, piece, n_keys);
-    for (int i = 0; i < t->n_q; i++) {
-        int n = piece_keys(t->limit[i / t->group], piece);
-        if (n > 0) t->piece_m[i] = j->b->k.softmax(t->scores + (int64_t)i * KV_PIECE, n, &t->piece_l[i]);
+    int pos = piece * KV_PIECE, end = most < t->shared ? most : t->shared;
+    bool widened = t->n_q >= WIDEN_FROM && end > pos;
+    int next = keys_within(end, pos + KV_PIECE);
+    if (widened) widen_piece(j, t, pos, keys_within(end, pos));
+    for (int first = 0; first < t->n_q; first += QUERY_BLOCK) {
+        query_block q = make_block(t, first, piece);
+        q.widened = widened;
+        block_scores(j, t, &q);
+        for (int i = 0; i < q.n; i++) {
+            if (widened && next > 0) fetch_share(j, t, pos + KV_PIECE, next, first + i);
+            if (q.n_t[i] == 0) continue;
+            float *s = t->scores + i * SCORE_STRIDE;
+            t->piece_m[first + i] = j->b->k.softmax(s, q.n_t[i], &t->piece_l[first + i]);
+        }
+        block_values(j, t, &q);
     }
-    piece_values(j, t, piece, n_keys);
 }
 
 // Merges a piece of query i, in t->piece_*, into its sums; the first piece starts them.
 static void merge_piece(const attention_job *j, const attention_tile *t, int i, int piece, float *o) {
-    const float *piece_o = t->piece_o + i * ((t->d + 15) & ~(int64_t)15);
-    if (piece_keys(t->limit[i / t->group], piece) == 0) return;
+    const float *piece_o = t->piece_o + i * t->d_pad;
+    if (tokens_from(t, i / t->group, piece * KV_PIECE, 1) == 0) return;
     if (piece == 0) {
         memcpy(o, piece_o, (size_t)t->d * sizeof *o);
         t->m[i] = t->piece_m[i], t->l[i] = t->piece_l[i];
@@ -333,11 +452,10 @@ static attention_tile start_unit(const attention_job *j, int unit, int thread, t
 
 static void copy_queries(const attention_job *j, const attention_tile *t) {
     const tensor *q = &j->o->in[0];
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
     for (int i = 0; i < t->n_q; i++) {
         const float *src =
             cpu_row(j->b, q, t->row0 + i / j->group) + (t->kv_head * j->group + i % j->group) * q->stride[1];
-        memcpy(t->q + i * d_pad, src, (size_t)t->d * sizeof *src);
+        memcpy(t->q + i * t->d_pad, src, (size_t)t->d * sizeof *src);
     }
 }
 
@@ -349,15 +467,14 @@ static void attention_task(void *ctx, int unit, int thread) {
     const attention_job *j = ctx;
     tile_rows rows;
     attention_tile t = start_unit(j, unit, thread, &rows);
-    int64_t d_pad = (t.d + 15) & ~(int64_t)15;
     copy_queries(j, &t);
     for (int piece = 0; piece * KV_PIECE < rows.most; piece++) {
         run_piece(j, &t, piece, rows.most);
-        for (int i = 0; i < t.n_q; i++) merge_piece(j, &t, i, piece, t.o + i * d_pad);
+        for (int i = 0; i < t.n_q; i++) merge_piece(j, &t, i, piece, t.o + i * t.d_pad);
     }
     for (int i = 0; i < t.n_q; i++) {
         float *y = result_of(j, &t, i);
-        memcpy(y, t.o + i * d_pad, (size_t)t.d * sizeof *y);
+        memcpy(y, t.o + i * t.d_pad, (size_t)t.d * sizeof *y);
         j->b->k.scale(y, 1.0f / t.l[i], t.d);
     }
 }
@@ -384,9 +501,8 @@ int64_t cpu_attention_split_bytes(const op_list *g, int n_threads) {
 
 static void use_slot(const split_job *s, attention_tile *t, int task) {
     cpu_backend *b = s->a.b;
-    int64_t d_pad = (t->d + 15) & ~(int64_t)15;
     float *p = b->split + task * slot_floats(b->sizes.queries, t->d);
-    t->piece_o = p, p += b->sizes.queries * d_pad;
+    t->piece_o = p, p += b->sizes.queries * t->d_pad;
     t->piece_m = p, p += b->sizes.queries;
     t->piece_l = p;
 }
@@ -452,10 +568,18 @@ static int make_tiles(cpu_backend *b, int rows_per_task) {
     return n;
 }
 
+// Many rows, because a tile reads all keys and values; few enough that there are some tasks for every thread.
+static int rows_per_task(const cpu_backend *b, int group) {
+    int most = ATTENTION_QUERIES / group, least = (WIDEN_FROM + group - 1) / group;
+    int tasks = SPLIT_UNITS * pool_n_threads(b->threads);
+    int fair = (int)(((int64_t)b->in->n_rows * b->cache.n_kv_heads + tasks - 1) / tasks);
+    int rows = fair < least ? least : fair;
+    return most < 1 ? 1 : rows < most ? rows : most;
+}
+
 void cpu_attention(cpu_backend *b, const op *o) {
     attention_job j = {.b = b, .o = o, .group = (int)o->in[0].dim[1] / b->cache.n_kv_heads};
-    int rows_per_task = ATTENTION_QUERIES / j.group;
-    int tiles = make_tiles(b, rows_per_task > 0 ? rows_per_task : 1);
+    int tiles = make_tiles(b, rows_per_task(b, j.group));
     int units = tiles * b->cache.n_kv_heads, last = 0;
     int64_t keys = 0;
     for (int r = 0; r < b->in->n_rows; r++) {

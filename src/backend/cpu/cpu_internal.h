@@ -30,10 +30,10 @@ enum {
     ROW_TILE = 64,   // rows of x that stay in the cache while panels stream past
     TASK_PANELS = 8, // panels of one task, at most
     MAX_PIECES = 16,
-    PIECE_LEVELS = 5,       // depth of the stack that adds 16 pieces in a binary tree
-    SPLIT_UNITS = 4,        // units of attention per thread that need no splitting
-    SPLIT_SLOTS = 8,        // tasks of split attention per thread in one window, at most
-    ATTENTION_QUERIES = 32, // queries (rows x heads of one kv head) of one attention task, at most one row more
+    PIECE_LEVELS = 5,        // depth of the stack that adds 16 pieces in a binary tree
+    SPLIT_UNITS = 4,         // units of attention per thread that need no splitting
+    SPLIT_SLOTS = 8,         // tasks of split attention per thread in one window, at most
+    ATTENTION_QUERIES = 128, // queries (rows x heads of one kv head) of one attention task, at most one row more
 };
 
 // What prepare allocates beside workspace and cache, counted in one place so that plan and allocation agree.
@@ -99,7 +99,6 @@ static inline float *cpu_row(const cpu_backend *b, const tensor *t, int64_t r) {
 // The operation `o` found row `row` of t not to be finite: the first to find so names the row's fault, by the operation that made
 // t. Rows of ROWS_OUT are translated.
 void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row);
-bool cpu_below(const float *x, int64_t n, float limit); // all magnitudes < limit; NaN is not below anything
 
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);

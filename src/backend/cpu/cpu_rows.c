@@ -128,8 +128,8 @@ static void router_row(void *ctx, int r, int thread) {
     int n = (int)o->in[0].dim[1], used = o->args.router.n_used;
     float *p = cpu_row(j->b, &o->in[0], r), *chosen = cpu_row(j->b, &o->out[1], r), l, sum = 0;
     int32_t *ids = (int32_t *)(void *)cpu_row(j->b, &o->out[0], r);
-    if (!cpu_below(p, n, INFINITY)) cpu_mark_fault(j->b, o, &o->in[0], r); // -infinity would only look unlikely
-    j->b->k.softmax(p, n, &l);                                             // the logits have no other reader
+    if (!j->b->k.all_below(p, n, INFINITY)) cpu_mark_fault(j->b, o, &o->in[0], r); // -infinity would only look unlikely
+    j->b->k.softmax(p, n, &l);                                                     // the logits have no other reader
     for (int s = 0; s < used; s++) {
         ids[s] = take_largest(p, n, ids, s);
         chosen[s] = p[ids[s]] / l;

@@ -46,20 +46,42 @@ typedef struct matmul_tile {
 } matmul_tile;
 typedef void matmul_tile_fn(const matmul_tile *t);
 
-// What the kernels of one key/value type compute in attention. d is the head dimension (any positive number; a multiple of 32 for
-// Q8_0). One panel holds 16 consecutive positions.
+// Queries 0 .. n_q-1 against consecutive tokens of one kv head: query i sees the first n_t[i] of them. d is the head dimension (any
+// positive number; a multiple of 32 for Q8_0). `next` is a hint: the bytes that will be read afterwards, as many as now, are fetched
+// from memory meanwhile; NULL: none.
+typedef struct kv_scores {
+    float *s;       // s[i * s_stride + t] = scale * sum over j ascending of fma(q[i][j], k[t][j]), starting at +0
+    const float *q; // row i at q + i * q_stride
+    const void *k; // panels of 16 tokens, one after the other: plain types [d][16]; Q8_0: int8 [d][16], then f16 scales
+                   // [d / 32][16], k being q * scale in F32
+    const int32_t *n_t;
+    const void *next;
+    int64_t s_stride, q_stride, d;
+    float scale;
+    int n_q;
+} kv_scores;
+typedef struct kv_values {
+    float *
+        o; // o[i * o_stride + j] = fma(p[i * p_stride + t], v[t][j], o[i * o_stride + j]) for t = 0 .. n_t[i]-1 ascending
+    const float *p;
+    const void *v; // rows [d] of the type, v_stride bytes apart; Q8_0 rows are GGUF blocks (blocks.h)
+    const int32_t *n_t;
+    const void *next;
+    int64_t o_stride, p_stride, v_stride, d;
+    int n_q;
+} kv_values;
+
+// The kernels of one key/value type.
 typedef struct attention_kernels {
-    // s[i * s_stride + t] = scale * sum over j ascending of fma(q[i][j], k[t][j]), starting at +0, for i < n_q and t < 16.
-    // k_panel: plain types [d][16]; Q8_0: int8 [d][16], then f16 scales [d / 32][16]; k is q * scale in f32.
-    void (*scores)(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, const void *k_panel,
-                   int64_t d, float scale);
-    // o[i][j] = fma(p[i * p_stride + t], v[t][j], o[i][j]) for t = 0 .. n_t-1 ascending, i < n_q, j < d.
-    // v: rows [t][d] of the type, v_stride bytes apart; Q8_0 rows are GGUF blocks (blocks.h).
-    void (*values)(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v,
-                   int64_t v_stride, int n_t, int64_t d);
-    // Stores one position: key[d] into column t (0..15) of a key panel, value[d] into a row. Rounds to the type (nearest even;
-    // Q8_0 by dtype_get(DTYPE_Q8_0)->from_f32's rule, blocks of 32 along d).
-    void (*store_key)(void *k_panel, int t, const float *key, int64_t d);
+    // Scores of tokens that a query does not see are unspecified, up to the end of the last panel that any query sees.
+    void (*scores)(const kv_scores *a);
+    void (*values)(const kv_values *a);
+    // What scores and values read, as F32: panels [d][16], and rows `stride` numbers apart.
+    void (*widen_keys)(float *dst, const void *k, int n_panels, int64_t d);
+    void (*widen_values)(float *dst, int64_t stride, const void *v, int64_t v_stride, int n_t, int64_t d);
+    // Stores n positions, `stride` numbers apart: into columns t .. t+n-1 (of 16) of a key panel, or one into a value row. Rounds to
+    // the type (nearest even; Q8_0 by dtype_get(DTYPE_Q8_0)->from_f32's rule, blocks of 32 along d).
+    void (*store_keys)(void *k_panel, int t, int n, const float *key, int64_t stride, int64_t d);
     void (*store_value)(void *v_row, const float *value, int64_t d);
 } attention_kernels;
 int64_t kv_key_panel_bytes(dtype type, int64_t d); // bytes of one panel of 16 keys
@@ -96,6 +118,8 @@ typedef struct cpu_kernels {
     // Merges piece (m2, l2, o2) into (m, l, o): M = max(m, m2), a = exp(m - M), b = exp(m2 - M); l = fma(l, a, l2 * b);
     // o[j] = fma(o[j], a, o2[j] * b).
     void (*attention_merge)(float *o, float *m, float *l, const float *o2, float m2, float l2, int64_t d);
+    // Whether all magnitudes are below the limit; NaN is below nothing.
+    bool (*all_below)(const float *x, int64_t n, float limit);
     // y[i] = fma(p, x[i], y[i])
     void (*axpy)(float *y, float p, const float *x, int64_t n);
 

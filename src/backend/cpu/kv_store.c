@@ -4,16 +4,16 @@
 
 #include "backend/cpu/kernels.h"
 
-void kv_store_key_f32(void *k_panel, int t, const float *key, int64_t d) {
+static void store_key_f32(void *k_panel, int t, const float *key, int64_t d) {
     for (int64_t j = 0; j < d; j++) ((float *)k_panel)[j * KV_PANEL + t] = key[j];
 }
-void kv_store_key_f16(void *k_panel, int t, const float *key, int64_t d) {
+static void store_key_f16(void *k_panel, int t, const float *key, int64_t d) {
     for (int64_t j = 0; j < d; j++) ((uint16_t *)k_panel)[j * KV_PANEL + t] = f16_from_f32(key[j]);
 }
-void kv_store_key_bf16(void *k_panel, int t, const float *key, int64_t d) {
+static void store_key_bf16(void *k_panel, int t, const float *key, int64_t d) {
     for (int64_t j = 0; j < d; j++) ((uint16_t *)k_panel)[j * KV_PANEL + t] = bf16_from_f32(key[j]);
 }
-void kv_store_key_q8_0(void *k_panel, int t, const float *key, int64_t d) {
+static void store_key_q8_0(void *k_panel, int t, const float *key, int64_t d) {
     char *q = k_panel, *scales = q + d * KV_PANEL;
     for (int64_t b = 0; b < d / KV_Q8_BLOCK; b++) {
         char block[KV_Q8_BLOCK_BYTES];
@@ -22,6 +22,15 @@ void kv_store_key_q8_0(void *k_panel, int t, const float *key, int64_t d) {
         for (int i = 0; i < KV_Q8_BLOCK; i++) q[(b * KV_Q8_BLOCK + i) * KV_PANEL + t] = block[2 + i];
     }
 }
+
+#define STORE_KEYS(type) \
+    void kv_store_keys_##type(void *k_panel, int t, int n, const float *key, int64_t stride, int64_t d) { \
+        for (int i = 0; i < n; i++) store_key_##type(k_panel, t + i, key + i * stride, d); \
+    }
+STORE_KEYS(f32)
+STORE_KEYS(f16)
+STORE_KEYS(bf16)
+STORE_KEYS(q8_0)
 
 void kv_store_value_f32(void *v_row, const float *value, int64_t d) { memcpy(v_row, value, (size_t)d * 4); }
 void kv_store_value_f16(void *v_row, const float *value, int64_t d) {

@@ -114,6 +114,13 @@ static void attention_merge(float *o, float *m, float *l, const float *o2, float
     for (int64_t j = 0; j < d; j++) o[j] = fmaf(o[j], a, o2[j] * b);
 }
 
+static bool all_below(const float *x, int64_t n, float limit) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabsf(x[i]) < limit)) return false;
+    }
+    return true;
+}
+
 static void axpy(float *y, float p, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = fmaf(p, x[i], y[i]);
 }
@@ -133,19 +140,22 @@ static float key_q8_0(const void *panel, int64_t d, int64_t j, int t) {
     return (float)q[j * PANEL + t] * load_f16(q + d * PANEL, j / KV_Q8_BLOCK * PANEL + t);
 }
 
-typedef struct score_shape {
-    int64_t s_stride, q_stride, d;
-    int n_q;
-    float scale;
-} score_shape;
-
-static void scores_any(const score_shape *a, float *s, const float *q, const void *k_panel, load_key_fn *load) {
+static void scores_any(const kv_scores *a, int64_t panel_bytes, load_key_fn *load) {
     for (int i = 0; i < a->n_q; i++) {
-        for (int t = 0; t < KV_PANEL; t++) {
+        const float *q = a->q + i * a->q_stride;
+        for (int t = 0; t < a->n_t[i]; t++) {
+            const char *panel = (const char *)a->k + t / KV_PANEL * panel_bytes;
             float sum = 0;
-            for (int64_t j = 0; j < a->d; j++) sum = fmaf(q[i * a->q_stride + j], load(k_panel, a->d, j, t), sum);
-            s[i * a->s_stride + t] = sum * a->scale;
+            for (int64_t j = 0; j < a->d; j++) sum = fmaf(q[j], load(panel, a->d, j, t % KV_PANEL), sum);
+            a->s[i * a->s_stride + t] = sum * a->scale;
         }
+    }
+}
+
+static void widen_keys_any(float *dst, const void *k, int64_t n, int64_t d, int64_t panel_bytes, load_key_fn *load) {
+    for (int64_t i = 0; i < n; i++) {
+        const char *panel = (const char *)k + i / (d * KV_PANEL) * panel_bytes;
+        dst[i] = load(panel, d, i / KV_PANEL % d, (int)(i % KV_PANEL));
     }
 }
 
@@ -156,42 +166,37 @@ static float load_q8_0(const void *src, int64_t i) {
     return (float)(int8_t)block[2 + i % KV_Q8_BLOCK] * f16_to_f32(block_scale);
 }
 
-typedef struct value_shape {
-    int64_t o_stride, p_stride, v_stride, d;
-    int n_q, n_t;
-} value_shape;
-
-static void values_any(const value_shape *a, float *o, const float *p, const void *v, load_fn *load) {
+static void values_any(const kv_values *a, load_fn *load) {
     for (int i = 0; i < a->n_q; i++) {
-        for (int t = 0; t < a->n_t; t++) {
-            const char *row = (const char *)v + t * a->v_stride;
-            float weight = p[i * a->p_stride + t];
-            for (int64_t j = 0; j < a->d; j++)
-                o[i * a->o_stride + j] = fmaf(weight, load(row, j), o[i * a->o_stride + j]);
+        float *o = a->o + i * a->o_stride;
+        for (int t = 0; t < a->n_t[i]; t++) {
+            const char *row = (const char *)a->v + t * a->v_stride;
+            float weight = a->p[i * a->p_stride + t];
+            for (int64_t j = 0; j < a->d; j++) o[j] = fmaf(weight, load(row, j), o[j]);
         }
     }
 }
 
-// The two sums for each type, in the form the table wants.
-#define ATTENTION_SUMS(type) \
-    static void scores_##type(float *s, int64_t s_stride, const float *q, int64_t q_stride, int n_q, \
-                              const void *k_panel, int64_t d, float factor) { \
-        scores_any(&(score_shape){s_stride, q_stride, d, n_q, factor}, s, q, k_panel, key_##type); \
+// The kernels of each type, in the form the table wants.
+#define ATTENTION_KERNELS(type, TYPE) \
+    static void scores_##type(const kv_scores *a) { scores_any(a, kv_key_panel_bytes(TYPE, a->d), key_##type); } \
+    static void values_##type(const kv_values *a) { values_any(a, load_##type); } \
+    static void widen_keys_##type(float *dst, const void *k, int n_panels, int64_t d) { \
+        widen_keys_any(dst, k, n_panels *d *KV_PANEL, d, kv_key_panel_bytes(TYPE, d), key_##type); \
     } \
-    static void values_##type(float *o, int64_t o_stride, const float *p, int64_t p_stride, int n_q, const void *v, \
-                              int64_t v_stride, int n_t, int64_t d) { \
-        values_any(&(value_shape){o_stride, p_stride, v_stride, d, n_q, n_t}, o, p, v, load_##type); \
-    }
-ATTENTION_SUMS(f32)
-ATTENTION_SUMS(f16)
-ATTENTION_SUMS(bf16)
-ATTENTION_SUMS(q8_0)
+    static void widen_values_##type(float *dst, int64_t stride, const void *v, int64_t v_stride, int n_t, int64_t d) { \
+        for (int64_t i = 0; i < n_t * d; i++) \
+            dst[i / d * stride + i % d] = load_##type((const char *)v + i / d * v_stride, i % d); \
+    } \
+    static const attention_kernels attention_##type = {scores_##type,        values_##type, \
+                                                       widen_keys_##type,    widen_values_##type, \
+                                                       kv_store_keys_##type, kv_store_value_##type};
+ATTENTION_KERNELS(f32, DTYPE_F32)
+ATTENTION_KERNELS(f16, DTYPE_F16)
+ATTENTION_KERNELS(bf16, DTYPE_BF16)
+ATTENTION_KERNELS(q8_0, DTYPE_Q8_0)
 
 void kernels_float_scalar(cpu_kernels *k) {
-    static const attention_kernels f32 = {scores_f32, values_f32, kv_store_key_f32, kv_store_value_f32};
-    static const attention_kernels f16 = {scores_f16, values_f16, kv_store_key_f16, kv_store_value_f16};
-    static const attention_kernels bf16 = {scores_bf16, values_bf16, kv_store_key_bf16, kv_store_value_bf16};
-    static const attention_kernels q8_0 = {scores_q8_0, values_q8_0, kv_store_key_q8_0, kv_store_value_q8_0};
     k->tile[DTYPE_F32] = tile_f32;
     k->tile[DTYPE_F16] = tile_f16;
     k->tile[DTYPE_BF16] = tile_bf16;
@@ -204,9 +209,10 @@ void kernels_float_scalar(cpu_kernels *k) {
     k->softmax = softmax;
     k->scale = scale;
     k->attention_merge = attention_merge;
+    k->all_below = all_below;
     k->axpy = axpy;
-    k->attention[DTYPE_F32] = &f32;
-    k->attention[DTYPE_F16] = &f16;
-    k->attention[DTYPE_BF16] = &bf16;
-    k->attention[DTYPE_Q8_0] = &q8_0;
+    k->attention[DTYPE_F32] = &attention_f32;
+    k->attention[DTYPE_F16] = &attention_f16;
+    k->attention[DTYPE_BF16] = &attention_bf16;
+    k->attention[DTYPE_Q8_0] = &attention_q8_0;
 }

@@ -17,8 +17,8 @@ V16_INLINE void store_live(float *p, v16 a, int64_t live) {
     }
 }
 
-// elementary_exp, lane by lane.
-V16_INLINE v16 v16_exp(v16 x) {
+// elementary_exp, lane by lane, of numbers up to 0, or NaN.
+V16_INLINE v16 v16_exp_negative(v16 x) {
     v16 t = v16_fma(x, v16_set(EXP_LOG2E), v16_set(EXP_ROUND));
     v16 n = v16_sub(t, v16_set(EXP_ROUND));
     v16 r = v16_fma(n, v16_set(-EXP_LN2_HI), x);
@@ -29,10 +29,11 @@ V16_INLINE v16 v16_exp(v16 x) {
     p = v16_fma(p, r, v16_set(EXP_C2));
     p = v16_fma(p, r, v16_set(1.0f));
     p = v16_fma(p, r, v16_set(1.0f));
-    v16 y = v16_add_exponent(p, t);
-    y = v16_select(v16_less(x, v16_set(EXP_MIN)), v16_zero(), y);
-    y = v16_select(v16_less(v16_set(EXP_MAX), x), v16_set(INFINITY), y);
-    return v16_select(v16_is_nan(x), x, y);
+    return v16_exp_end(p, n, t, x, v16_set(EXP_MIN));
+}
+
+V16_INLINE v16 v16_exp(v16 x) {
+    return v16_select(v16_less(v16_set(EXP_MAX), x), v16_set(INFINITY), v16_exp_negative(x));
 }
 
 static bool rms_norm(float *y, const float *x, const float *w, int64_t n, float eps) {
@@ -98,14 +99,20 @@ static void rope(float *x, const float *cs, int64_t rot, bool interleaved) {
 }
 
 static float softmax(float *s, int64_t n, float *l) {
-    v16 lowest = v16_set(-INFINITY), most = lowest;
-    FOR_VECTORS(i, live, n) most = v16_larger(v16_select_first(live, load_live(s + i, live), lowest), most);
+    int64_t whole = n - n % PANEL, rest = n % PANEL;
+    v16 lowest = v16_set(-INFINITY), most = lowest, sum = v16_zero();
+    for (int64_t i = 0; i < whole; i += PANEL) most = v16_larger(v16_load(s + i), most);
+    if (rest) most = v16_larger(v16_select_first(rest, v16_load_part(s + whole, rest), lowest), most);
     float m = v16_largest(most);
-    v16 sum = v16_zero();
-    FOR_VECTORS(i, live, n) {
-        v16 p = v16_exp(v16_sub(load_live(s + i, live), v16_set(m)));
-        store_live(s + i, p, live);
-        sum = v16_add(sum, v16_select_first(live, p, v16_zero()));
+    for (int64_t i = 0; i < whole; i += PANEL) {
+        v16 p = v16_exp_negative(v16_sub(v16_load(s + i), v16_set(m)));
+        v16_store(s + i, p);
+        sum = v16_add(sum, p);
+    }
+    if (rest) {
+        v16 p = v16_exp_negative(v16_sub(v16_load_part(s + whole, rest), v16_set(m)));
+        v16_store_part(s + whole, p, rest);
+        sum = v16_add(sum, v16_select_first(rest, p, v16_zero()));
     }
     *l = v16_sum(sum);
     return m;
@@ -124,6 +131,17 @@ static void attention_merge(float *o, float *m, float *l, const float *o2, float
         v16 other = v16_mul(load_live(o2 + i, live), v16_set(b));
         store_live(o + i, v16_fma(load_live(o + i, live), v16_set(a), other), live);
     }
+}
+
+static bool all_below(const float *x, int64_t n, float limit) {
+    const v16 high = v16_set(limit), low = v16_set(-limit), one = v16_set(1.0f);
+    v16 bad = v16_zero();
+    FOR_VECTORS(i, live, n) { // a tail's other lanes are 0, which is below any limit there is
+        v16 a = load_live(x + i, live);
+        bad = v16_select(v16_less(a, high), bad, one);
+        bad = v16_select(v16_less(low, a), bad, one);
+    }
+    return v16_largest(bad) == 0;
 }
 
 static void axpy(float *y, float p, const float *x, int64_t n) {

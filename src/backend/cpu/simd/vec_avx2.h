@@ -124,6 +124,13 @@ V16_INLINE __m256 v16_add_exponent_half(__m256 a, __m256 b) {
 }
 V16_INLINE v16 v16_add_exponent(v16 a, v16 b) { return V16_EACH2(v16_add_exponent_half, a, b); }
 
+// vec_avx512.h: p * 2^n, 0 where x is below `least`.
+V16_INLINE v16 v16_exp_end(v16 p, v16 n, v16 t, v16 x, v16 least) {
+    (void)n;
+    v16 y = v16_select(v16_less(x, least), v16_zero(), v16_add_exponent(p, t));
+    return v16_select(v16_is_nan(x), x, y);
+}
+
 V16_INLINE float v16_sum(v16 a) {
     __m256 h = _mm256_add_ps(a.lo, a.hi);
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));

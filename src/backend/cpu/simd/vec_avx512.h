@@ -71,6 +71,18 @@ V16_INLINE v16 v16_add_exponent(v16 a, v16 b) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(_mm512_castps_si512(b), 23)));
 }
 
+// p * 2^n, 0 where x is below `least`. n is an integer, also in the low bits of t; the product is a normal number where x is not below.
+V16_INLINE v16 v16_exp_end(v16 p, v16 n, v16 t, v16 x, v16 least) {
+#if defined(TALLY_ALL_X86_LEVELS) // SIMDe has no vscalefps
+    (void)n;
+    v16 y = v16_select(v16_less(x, least), v16_zero(), v16_add_exponent(p, t));
+    return v16_select(v16_is_nan(x), x, y);
+#else
+    (void)t;
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, least, _CMP_NLT_UQ), p, n);
+#endif
+}
+
 // The trees of the row reductions: halves of 8, 4, 2, 1.
 V16_INLINE float v16_sum(v16 a) {
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));

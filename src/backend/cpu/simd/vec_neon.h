@@ -152,6 +152,13 @@ V16_INLINE v16 v16_select(v16_mask m, v16 yes, v16 no) {
 }
 V16_INLINE v16 v16_select_first(int64_t n, v16 yes, v16 no) { return v16_select(v16_first(n), yes, no); }
 
+// vec_avx512.h: p * 2^n, 0 where x is below `least`.
+V16_INLINE v16 v16_exp_end(v16 p, v16 n, v16 t, v16 x, v16 least) {
+    (void)n;
+    v16 y = v16_select(v16_less(x, least), v16_zero(), v16_add_exponent(p, t));
+    return v16_select(v16_is_nan(x), x, y);
+}
+
 V16_INLINE float v16_sum(v16 a) {
     float32x4_t q = vaddq_f32(vaddq_f32(a.q[0], a.q[2]), vaddq_f32(a.q[1], a.q[3]));
     float32x2_t d = vadd_f32(vget_low_f32(q), vget_high_f32(q));

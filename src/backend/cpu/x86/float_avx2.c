@@ -13,7 +13,7 @@ enum {
 };
 
 #define KV_SHAPES(X) X(1, 4) X(2, 2) X(3, 2) X(4, 1) X(5, 1) X(6, 1)
-enum { KV_MAX_QUERIES = 6, KV_MAX_VECTORS = 4 };
+enum { KV_MAX_QUERIES = 6, KV_MAX_VECTORS = 4, KV_MANY_QUERIES = 6 };
 
 #include "backend/cpu/simd/float_tmpl.h"
 

@@ -13,8 +13,8 @@ enum {
     TILE_AHEAD = 4096
 };
 
-#define KV_SHAPES(X) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 2) X(6, 2) X(7, 2) X(8, 2)
-enum { KV_MAX_QUERIES = 8, KV_MAX_VECTORS = 4 };
+#define KV_SHAPES(X) X(1, 8) X(2, 8) X(3, 4) X(4, 4) X(5, 4) X(6, 4) X(7, 2) X(8, 2)
+enum { KV_MAX_QUERIES = 8, KV_MAX_VECTORS = 8, KV_MANY_QUERIES = 6 };
 
 #include "backend/cpu/simd/float_tmpl.h"
 
