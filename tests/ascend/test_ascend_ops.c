@@ -287,10 +287,11 @@ static void test_pieces_of_experts(void **state) {
 
 // One piece is a product like any; so are several where the pieces are switched off, or the exactness they are for.
 static void check_one_piece(bool experts) {
-    const char *device = "emu:910B3,tile=16";
+    const char *device = "emu:910B3,tile=16,off=nz"; // pieces are never in FRACTAL_NZ
     numbers n = numbers_make(DTYPE_BF16, 8);
     part one = {.k = INPUTS, .pieces = 1, .used = experts}, many = {.k = INPUTS, .pieces = 8, .used = experts};
-    float *whole = run_product(device, &n, &one, 20), *off = run_product("emu:910B3,tile=16,pieces=off", &n, &many, 20),
+    float *whole = run_product(device, &n, &one, 20),
+          *off = run_product("emu:910B3,tile=16,off=nz,pieces=off", &n, &many, 20),
           *pieces = run_product(device, &n, &many, 20);
     assert_true(equal(whole, off, 20));
     assert_false(equal(whole, pieces, 20)); // or the tests above say nothing

@@ -43,6 +43,7 @@ static void load(fixture *f, const char *device) {
     tally_error err;
     tally_engine_options o = {
         .threads = 1, .context = 128, .cache_positions = 2048, .step_rows = 64, .no_mmap = true, .device = device};
+    checkpoint_keep_data(f->model->ck); // tests write into it
     if (tally_engine_open(&f->engine, f->model, &o, &err)) fail_msg("%s", err.text);
 }
 
