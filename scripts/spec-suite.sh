@@ -2,7 +2,7 @@
 # Shows on real models that speculation changes nothing: every prompt of bench/prompts/spec.txt, with and without drafts, in every mode,
 # greedy and sampled, 1 and 4 at once, with 1 and 2 threads, once to stops; and how fast the default mode is. Takes hours: every cell
 # leaves a file in FOLDER, and a cell whose file is there is not run again, so that the script can be stopped and started. The plain
-# answers of a model and a sampling are computed once, by the first cell that needs them, one at a time, and kept there too.
+# answers of a model and a sampling are computed once, by the first cell that needs them, and kept there too.
 #
 #   spec-suite.sh [options] MODEL[:DRAFT]...       models alone: lookup and tree; with a draft model: draft, tree and lookup
 #

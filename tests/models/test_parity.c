@@ -8,37 +8,21 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/eval.h"
+#include "tests/support/parity.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
-static double largest(const float *row, int n) {
-    double most = 0;
-    for (int i = 0; i < n; i++) most = fabs(row[i]) > most ? fabs(row[i]) : most;
-    return most;
-}
-
-static int argmax(const float *row, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++) best = row[i] > row[best] ? i : best;
-    return best;
-}
-
-// The largest |a - b| / max |b| over rows.
-static double row_error(const float *a, const float *b, int n_rows, int n) {
+// The largest error of any row.
+static double rows_error(const float *a, const float *b, int n_rows, int n) {
     double worst = 0;
     for (int r = 0; r < n_rows; r++) {
-        double scale = largest(b + (size_t)r * (size_t)n, n);
-        for (int i = 0; i < n; i++) {
-            double d =
-                fabs((double)a[(size_t)r * (size_t)n + (size_t)i] - b[(size_t)r * (size_t)n + (size_t)i]) / scale;
-            if (!(d <= worst)) worst = d; // NaN counts as worst
-        }
+        double error = parity_row_error(a + (size_t)r * (size_t)n, b + (size_t)r * (size_t)n, n);
+        if (!(error <= worst)) worst = error;
     }
     return worst;
 }
@@ -51,19 +35,13 @@ static void check_greedy(const tiny_model *m, const test_engine *e, double toler
     memcpy(all, m->ids, (size_t)m->n_ids * sizeof *all);
     memcpy(all + m->n_ids, m->greedy, (size_t)m->n_greedy * sizeof *all);
     float *logits = test_eval(e, all, n, 16);
-    for (int i = 0; i < m->n_greedy; i++) {
-        const float *row = logits + (size_t)(m->n_ids - 1 + i) * (size_t)m->n_vocab;
-        if (m->gap[i] > 2 * tolerance * largest(row, m->n_vocab) && argmax(row, m->n_vocab) != m->greedy[i]) {
-            fail_msg("%s %s: greedy token %d is %d, transformers chose %d with a gap of %g", m->name, what, i,
-                     argmax(row, m->n_vocab), m->greedy[i], (double)m->gap[i]);
-        }
-    }
+    parity_check_greedy(m, logits, tolerance, what);
     int n_out;
     int32_t *ids = test_greedy(e, m->ids, m->n_ids, m->n_greedy, &n_out);
     assert_int_equal(n_out, m->n_greedy);
     for (int i = 0; i < n_out && ids[i] == all[m->n_ids + i]; i++) {
         const float *row = logits + (size_t)(m->n_ids - 1 + i) * (size_t)m->n_vocab;
-        assert_int_equal(ids[i], argmax(row, m->n_vocab)); // generating is the same arithmetic as evaluating
+        assert_int_equal(ids[i], parity_argmax(row, m->n_vocab)); // generating is the same arithmetic as evaluating
     }
     free(ids);
     free(logits);
@@ -73,7 +51,7 @@ static void check_greedy(const tiny_model *m, const test_engine *e, double toler
 static void check_model(const tiny_model *m, const char *path, double tolerance, const char *what, double *worst) {
     test_engine e = test_engine_open(path, NULL);
     float *logits = test_eval(&e, m->ids, m->n_ids, 7);
-    double error = row_error(logits, m->logits, m->n_ids, m->n_vocab);
+    double error = rows_error(logits, m->logits, m->n_ids, m->n_vocab);
     if (!(error <= tolerance))
         fail_msg("%s %s: logits are off by %g of the row's largest, allowed %g", m->name, what, error, tolerance);
     if (error > *worst) *worst = error;

@@ -4,41 +4,20 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/emulated.h"
 #include "tests/support/eval.h"
+#include "tests/support/parity.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
-
-static double largest(const float *row, int n) {
-    double most = 0;
-    for (int i = 0; i < n; i++) most = fabs(row[i]) > most ? fabs(row[i]) : most;
-    return most;
-}
-
-static int argmax(const float *row, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++) best = row[i] > row[best] ? i : best;
-    return best;
-}
-
-static double row_error(const float *a, const float *b, int n) {
-    double worst = 0, scale = largest(b, n);
-    for (int i = 0; i < n; i++) {
-        double d = fabs((double)a[i] - (double)b[i]) / scale;
-        if (!(d <= worst)) worst = d; // NaN counts as worst
-    }
-    return worst;
-}
 
 static void check_rows(const tiny_model *m, const float *logits, double bound, const char *what, double *worst) {
     for (int r = 0; r < m->n_ids; r++) {
         size_t at = (size_t)r * (size_t)m->n_vocab;
-        double error = row_error(logits + at, m->logits + at, m->n_vocab);
+        double error = parity_row_error(logits + at, m->logits + at, m->n_vocab);
         if (!(error <= bound))
             fail_msg("%s %s: the logits of row %d are off by %g of the row's largest, allowed %g", m->name, what, r,
                      error, bound);
@@ -61,12 +40,7 @@ static void check_variant(const tiny_model *m, const parity_place *p, const emul
     float *logits = test_eval(&e, all, n, 64);
     double bound = 3 * (p->type == DTYPE_F16 ? m->f16_max : m->bf16_max);
     check_rows(m, logits, bound, p->device, worst);
-    for (int i = 0; i < m->n_greedy; i++) {
-        const float *row = logits + (size_t)(m->n_ids - 1 + i) * (size_t)m->n_vocab;
-        if (m->gap[i] > 2 * bound * largest(row, m->n_vocab) && argmax(row, m->n_vocab) != m->greedy[i])
-            fail_msg("%s %s: greedy token %d is %d, transformers chose %d with a gap of %g", m->name, p->device, i,
-                     argmax(row, m->n_vocab), m->greedy[i], (double)m->gap[i]);
-    }
+    parity_check_greedy(m, logits, bound, p->device);
     free(logits);
     free(all);
     test_engine_close(&e);
