@@ -149,7 +149,7 @@ static int open_for(bench_state *s, int threads, int sequences, bool plain) {
 }
 
 static void close_engines(bench_state *s) {
-    tally_engine_close(s->engine);
+    close_engine(s->engine);
     s->engine = NULL;
     close_draft(&s->draft);
 }

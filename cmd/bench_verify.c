@@ -202,7 +202,7 @@ static int run_threads(verify_state *s, int threads) {
         if (!rc) report(s, threads, s->depths.v[d]);
     }
     tally_session_close(s->session);
-    tally_engine_close(s->engine);
+    close_engine(s->engine);
     s->session = NULL;
     s->engine = NULL;
     return rc;

@@ -336,7 +336,7 @@ int cmd_chat(const options *o) {
     if (!rc) rc = converse(&s);
     line_edit_close(s.edit);
     tally_session_close(s.session);
-    tally_engine_close(s.engine);
+    close_engine(s.engine);
     close_draft(&s.draft);
     tally_model_close(s.model);
     chat_input_close(&s.files);

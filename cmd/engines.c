@@ -110,8 +110,14 @@ int open_engine(const tally_model *model, const options *o, size_t needed, draft
     return open_one(model, &eo, "", o, out, &err) == TALLY_OK ? 0 : fail_with(&err);
 }
 
+void close_engine(tally_engine *engine) {
+    const char *warning = engine ? tally_engine_warning(engine) : NULL;
+    if (warning) fprintf(stderr, "tally: %s\n", warning);
+    tally_engine_close(engine);
+}
+
 void close_draft(draft_engine *draft) {
-    tally_engine_close(draft->engine);
+    close_engine(draft->engine);
     tally_model_close(draft->model);
     *draft = (draft_engine){0};
 }

@@ -19,7 +19,8 @@ void engine_options(const tally_model *model, const options *o, size_t needed, t
 // Opens the engine with progress on a terminal, then tells the memory table there (or with -v). The model of -md is opened first, so
 // that the engine's plan sees what it leaves; `draft` NULL: without one. What is open after a failure is closed like after success.
 int open_engine(const tally_model *model, const options *o, size_t needed, draft_engine *draft, tally_engine **out);
-void close_draft(draft_engine *draft); // after the engine that uses it
+void close_engine(tally_engine *engine); // NULL: nothing; tells what its device gave up
+void close_draft(draft_engine *draft);   // after the engine that uses it
 void print_memory(FILE *out, const tally_memory *memory, int context);
 
 #endif

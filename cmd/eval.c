@@ -223,7 +223,7 @@ int cmd_eval(const options *o) {
     if (!rc && !o->json) print_text(&s);
     if (s.reference) fclose(s.reference);
     free(s.reference_row);
-    tally_engine_close(s.engine);
+    close_engine(s.engine);
     tally_free(s.ids);
     tally_model_close(s.model);
     return rc;

@@ -340,7 +340,7 @@ int requests_run(const options *o) {
     free(s.slots);
     line_reader_deinit(&s.reader);
     if (s.fd > STDIN_FILENO) close(s.fd);
-    tally_engine_close(s.engine);
+    close_engine(s.engine);
     close_draft(&s.draft);
     tally_model_close(s.model);
     chat_input_close(&s.files);

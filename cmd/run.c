@@ -173,7 +173,7 @@ int cmd_run(const options *o) {
     if (!rc) rc = advance(&s);
     if (!rc) rc = finish(&s);
     tally_generation_close(s.generation);
-    tally_engine_close(s.engine);
+    close_engine(s.engine);
     close_draft(&s.draft);
     tally_free(s.ids);
     free(s.bias);

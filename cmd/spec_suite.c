@@ -293,7 +293,7 @@ static int run_threads(suite_state *s, int threads) {
     o.spec = s->spec;
     int rc = open_engine(s->model, &o, 0, &s->draft, &s->engine);
     for (int i = 0; i < s->parallel.n && !rc; i++) rc = run_cell(s, threads, s->parallel.v[i]);
-    tally_engine_close(s->engine);
+    close_engine(s->engine);
     s->engine = NULL;
     close_draft(&s->draft);
     return rc;

@@ -169,6 +169,8 @@ TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out
 
 // What the device does otherwise than it might, and why, in one sentence (no graphs, say); NULL: nothing.
 TALLY_API const char *tally_engine_remark(const tally_engine *engine);
+// What the device has given up while it ran, and why, in one sentence (a replay it refused, say); results are the same. NULL: nothing.
+TALLY_API const char *tally_engine_warning(const tally_engine *engine);
 
 // What the engine did since it was opened, and what it holds.
 typedef struct tally_stats {

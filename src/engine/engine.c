@@ -361,6 +361,11 @@ const char *tally_engine_remark(const tally_engine *e) {
     return device->vt->remark ? device->vt->remark(device) : NULL;
 }
 
+const char *tally_engine_warning(const tally_engine *e) {
+    const backend *device = e->plan.device;
+    return device->vt->warning ? device->vt->warning(device) : NULL;
+}
+
 void tally_engine_stats(const tally_engine *e, tally_stats *out) {
     *out = e->stats;
     out->blocks = e->blocks.n_blocks;

@@ -94,6 +94,8 @@ typedef struct backend_vtable {
     void (*observe)(backend *b, const run_observer *observer);
     // What it does otherwise than it might, and why, in one sentence; NULL: nothing. The entry may be NULL.
     const char *(*remark)(const backend *b);
+    // What it has given up since it was prepared, and why, in one sentence; NULL: nothing. The entry may be NULL.
+    const char *(*warning)(const backend *b);
 } backend_vtable;
 
 struct backend {

@@ -255,12 +255,57 @@ static void test_refusals(void **state) {
     fixture_close(&f);
 }
 
+// A device that refuses to capture a step computes it, and all that follow, operator by operator, and says so; graph=on is an error.
+static void check_refused_capture(const fixture *f, const char *graph, int call, const char *named) {
+    static const char *const heal = "fail_call=0", *const begin = "no step is replayed any more: ";
+    tally_engine_options o = options("emu:910B3,tile=16");
+    o.graph = graph;
+    tally_engine *e;
+    tally_error err;
+    char setting[40];
+    float *logits = malloc(N_IDS * VOCAB * sizeof *logits);
+    assert_non_null(logits);
+    if (tally_engine_open(&e, f->model, &o, &err)) fail_msg("%s", err.text);
+    tally_session *s;
+    assert_int_equal(tally_session_open(&s, e, &err), 0);
+    assert_int_equal(tally_session_eval(s, f->ids, 1, 1, test_collect, logits, &err),
+                     0); // the second such step is captured
+    assert_null(tally_engine_warning(e));
+    snprintf(setting, sizeof setting, "fail_call=%d", call);
+    assert_int_equal(f->emu.configure(setting), 0);
+    tally_status st = tally_session_eval(s, f->ids + 1, 1, 1, test_collect, logits, &err);
+    f->emu.configure(heal);
+    if (strcmp(graph, "on") == 0) {
+        assert_true(st && strstr(err.text, named) && !tally_engine_warning(e));
+    } else {
+        const char *warning = tally_engine_warning(e);
+        if (st) fail_msg("%s", err.text);
+        if (!warning || strncmp(warning, begin, strlen(begin)) != 0 || !strstr(warning, named)) fail_msg("%s", warning);
+    }
+    tally_session_close(s);
+    for (int i = 0; i < 2; i++) {
+        if (eval(e, f, logits, &err)) fail_msg("%s", err.text);
+        assert_memory_equal(logits, f->reference, N_IDS * VOCAB * sizeof *logits);
+    }
+    tally_engine_close(e);
+    emulated_next(&f->emu);
+    free(logits);
+}
+
+static void test_refused_capture(void **state) {
+    (void)state;
+    fixture f = fixture_open(false);
+    for (int i = 0; i < 2; i++) { // the first two set the context and copy the inputs
+        check_refused_capture(&f, i ? "on" : "auto", 3, "aclmdlRICaptureBegin failed with code 507899 on Ascend910B3");
+        check_refused_capture(&f, i ? "on" : "auto", 4, "operation token_embd (EMBED)");
+    }
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_lost),
-        cmocka_unit_test(test_non_finite),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_device_lost),     cmocka_unit_test(test_non_finite), cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_refused_capture), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,11 @@ static const char *ascend_remark(const backend *base) {
     return g->remark[0] ? g->remark : NULL;
 }
 
+static const char *ascend_warning(const backend *base) {
+    const ascend_graphs *g = &((const ascend_backend *)base)->graphs;
+    return g->given_up[0] ? g->given_up : NULL;
+}
+
 static void ascend_observe(backend *base, const run_observer *observer) {
     ((ascend_backend *)base)->observer = observer;
 }
@@ -422,6 +427,7 @@ static const backend_vtable ascend_vtable = {
     .block_poison = ascend_block_poison,
     .observe = ascend_observe,
     .remark = ascend_remark,
+    .warning = ascend_warning,
 };
 
 // The type asked for, else that of the file's weights; nothing is converted unasked.
