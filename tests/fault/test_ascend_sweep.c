@@ -8,9 +8,10 @@
 
 static void test_load(void **state) { (void)state, sweep_load(false); }
 static void test_steps(void **state) { (void)state, sweep_steps(false, "off"); }
+// A refused capture costs no step.
 static void test_steps_graph(void **state) {
     (void)state, sweep_steps(false, "auto");
-} // a refused capture costs no step
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_load), cmocka_unit_test(test_steps),
