@@ -9,9 +9,7 @@
 static void test_load(void **state) { (void)state, sweep_load(false); }
 static void test_steps(void **state) { (void)state, sweep_steps(false, "off"); }
 // A refused capture costs no step.
-static void test_steps_graph(void **state) {
-    (void)state, sweep_steps(false, "auto");
-}
+static void test_steps_graph(void **state) { (void)state, sweep_steps(false, "auto"); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_load), cmocka_unit_test(test_steps),
