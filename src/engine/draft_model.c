@@ -65,6 +65,10 @@ typedef struct draft_model {
     int start;               // the history's token that is the sequence's first
     sequence seq;            // history from there on, then the drafts of the last proposal
     int n_history;           // tokens of the sequence that are history
+    // Of the proposal being made:
+    bool is_open;     // it may get more drafts
+    int node;         // its last draft on the first branch; -1: none
+    double all_right; // probability that every draft on that branch is right
 } draft_model;
 
 static void model_destroy(drafter *d) {
@@ -94,23 +98,26 @@ static status follow_history(draft_model *m, const int32_t *token, int n, error 
     return STATUS_OK;
 }
 
-// Computes what the cache lacks. Returns the logits behind the last token.
-static status catch_up(draft_model *m, const float **logits, error *err) {
+static status reserve(draft_model *m, int n, error *err) {
+    const tally_engine *e = m->engine;
+    if (block_table_reserve(&m->seq.cache, n)) return STATUS_OK;
+    return error_set(err, STATUS_FULL,
+                     "the draft model's cache has %d of %d blocks left, too few for %d more positions",
+                     e->blocks.n_free, e->blocks.n_blocks, n);
+}
+
+// Computes what the cache lacks, without logits.
+static status catch_up(draft_model *m, error *err) {
     tally_engine *e = m->engine;
     sequence *s = &m->seq;
     while (s->cache.length < s->n_tokens) {
         int n = s->n_tokens - s->cache.length;
         if (n > e->chunk_rows) n = e->chunk_rows;
-        if (!block_table_reserve(&s->cache, n)) {
-            return error_set(err, STATUS_FULL,
-                             "the draft model's cache has %d of %d blocks left, too few for %d more positions",
-                             e->blocks.n_free, e->blocks.n_blocks, n);
-        }
-        step_part part = {.seq = s, .n_rows = n, .last_logits = s->cache.length + n == s->n_tokens};
+        step_part part = {.seq = s, .n_rows = n};
         part_result r;
+        TRY(reserve(m, n, err));
         TRY(engine_run_parts(e, &part, 1, &r, err));
         if (r.fault.code) return error_set(err, r.fault.code, "the draft model: %s", r.fault.text);
-        *logits = r.logits;
     }
     return STATUS_OK;
 }
@@ -164,42 +171,100 @@ static void begin_at(draft_model *m, int start) {
 // All but the last token, if that is much.
 static status model_follow(drafter *base, const int32_t *token, int n, int start, error *err) {
     draft_model *m = (draft_model *)base;
-    const float *logits;
     begin_at(m, start);
     if (too_long(m, n) || n - start - m->seq.cache.length <= DRAFT_MAX + 1) return STATUS_OK;
     TRY(follow_history(m, token, n - 1, err));
-    return catch_up(m, &logits, err);
+    return catch_up(m, err);
+}
+
+// ---- proposals, made together --------------------------------------------------------------------------------------------
+
+// Ends a proposal. One that has drafts stands: if what failed was no accident, the next one fails.
+static void give_up(drafter_request *r, const error *why) {
+    ((draft_model *)r->d)->is_open = false;
+    if (r->out->n > 0) return;
+    r->result = why->code;
+    if (r->err) *r->err = *why;
+}
+
+static void begin(drafter_request *r) {
+    draft_model *m = (draft_model *)r->d;
+    error why;
+    r->out->n = 0;
+    r->result = STATUS_OK;
+    m->node = -1;
+    m->all_right = 1;
+    m->is_open = !too_long(m, r->n);
+    if (!m->is_open) { // from here on the draft model cannot follow
+        block_table_truncate(&m->seq.cache, 0);
+    } else if (follow_history(m, r->token, r->n, &why)) {
+        give_up(r, &why);
+    }
+}
+
+// Adds what the logits behind the last token say, and that token to the sequence if another is to follow.
+static void go_on(drafter_request *r, const float *logits) {
+    draft_model *m = (draft_model *)r->d;
+    sequence *s = &m->seq;
+    draft *out = r->out;
+    int32_t id = sampler_choose(&m->sampling, logits, m->o.history, (uint64_t)(m->start + s->n_tokens), &m->scratch);
+    double p = probability(m, logits, id);
+    if (out->n == 0) out->kind = kind_of(p);
+    int parent = m->node;
+    m->node = add_node(out, id, parent);
+    if (m->o.tree && p < DRAFT_MODEL_UNSURE && out->n < r->max_nodes && m->scratch.n_vocab > 1)
+        add_node(out, likeliest_but(logits, m->scratch.n_vocab, id), parent);
+    m->all_right *= p;
+    bool ends = out->n == r->max_nodes || s->n_tokens == m->engine->context ||
+                (m->o.stops_early && m->all_right < DRAFT_MODEL_STOP);
+    error why;
+    if (ends || sequence_append(m->engine, s, &id, 1, &why)) m->is_open = false;
+}
+
+// One step of the draft engine for all open proposals that find room in it. Whether there was one.
+static bool step_together(tally_engine *e, drafter_request *r, int n) {
+    step_part part[DRAFTER_TOGETHER];
+    part_result result[DRAFTER_TOGETHER];
+    drafter_request *of[DRAFTER_TOGETHER];
+    error why = {0};
+    int n_parts = 0, rows = e->step_rows;
+    for (int i = 0; i < n && rows > 0 && n_parts < e->logit_rows; i++) {
+        draft_model *m = (draft_model *)r[i].d;
+        sequence *s = &m->seq;
+        if (!m->is_open) continue;
+        int left = s->n_tokens - s->cache.length, most = rows < e->chunk_rows ? rows : e->chunk_rows;
+        int own = left < most ? left : most;
+        if (reserve(m, own, &why)) {
+            give_up(&r[i], &why);
+            continue;
+        }
+        part[n_parts] = (step_part){.seq = s, .n_rows = own, .last_logits = own == left};
+        of[n_parts++] = &r[i];
+        rows -= own;
+    }
+    if (n_parts == 0) return false;
+    status st = engine_run_parts(e, part, n_parts, result, &why);
+    for (int i = 0; i < n_parts; i++) {
+        if (!st && result[i].fault.code)
+            error_set(&why, result[i].fault.code, "the draft model: %s", result[i].fault.text);
+        if (st || result[i].fault.code) {
+            give_up(of[i], &why);
+        } else if (part[i].last_logits) {
+            go_on(of[i], result[i].logits);
+        }
+    }
+    return true;
+}
+
+static void model_propose_together(drafter_request *r, int n) {
+    for (int i = 0; i < n; i++) begin(&r[i]);
+    while (step_together(((draft_model *)r[0].d)->engine, r, n)) {}
 }
 
 static status model_propose(drafter *base, const int32_t *token, int n, int max_nodes, draft *out, error *err) {
-    draft_model *m = (draft_model *)base;
-    sequence *s = &m->seq;
-    out->n = 0;
-    if (too_long(m, n)) { // from here on the draft model cannot follow
-        block_table_truncate(&s->cache, 0);
-        return STATUS_OK;
-    }
-    TRY(follow_history(m, token, n, err));
-    const float *logits = NULL;
-    TRY(catch_up(m, &logits, err));
-    double all = 1; // probability that every draft on the first branch is right
-    for (int at = -1;;) {
-        int32_t id =
-            sampler_choose(&m->sampling, logits, m->o.history, (uint64_t)(m->start + s->n_tokens), &m->scratch);
-        double p = probability(m, logits, id);
-        if (out->n == 0) out->kind = kind_of(p);
-        int parent = at;
-        at = add_node(out, id, parent);
-        if (m->o.tree && p < DRAFT_MODEL_UNSURE && out->n < max_nodes && m->scratch.n_vocab > 1)
-            add_node(out, likeliest_but(logits, m->scratch.n_vocab, id), parent);
-        all *= p;
-        if (out->n == max_nodes || s->n_tokens == m->engine->context) break;
-        if (m->o.stops_early && all < DRAFT_MODEL_STOP) break;
-        TRY(sequence_append(m->engine, s, &id, 1, err));
-        if (catch_up(m, &logits, NULL))
-            break; // what there is can be verified; if it was no accident, the next call fails
-    }
-    return STATUS_OK;
+    drafter_request r = {.d = base, .token = token, .n = n, .max_nodes = max_nodes, .out = out, .err = err};
+    model_propose_together(&r, 1);
+    return r.result;
 }
 
 static status copy_bias(draft_model *m, error *err) {
@@ -221,6 +286,7 @@ status draft_model_create(drafter **out, tally_engine *e, const draft_model_opti
     static const drafter_vtable vtable = {.name = "draft model",
                                           .destroy = model_destroy,
                                           .propose = model_propose,
+                                          .propose_together = model_propose_together,
                                           .window = model_window,
                                           .follow = model_follow};
     *out = NULL;

@@ -1,5 +1,5 @@
 // A drafter that asks a smaller model: it keeps a sequence of its own in the draft engine, makes it equal to the history at every call and
-// goes on from there, one step of the draft engine for each draft.
+// goes on from there, one step of the draft engine for each draft. Proposals for several requests are made in common steps.
 //
 // Drafts are drawn as the target would draw them: the target's sampling parameters and the same random number for the position, so that two
 // models of one mind draw the same token. Penalties see the committed tokens, not this proposal's own drafts.

@@ -206,36 +206,64 @@ static status read_history(struct tally_generation *g, drafter *d) {
     return STATUS_OK;
 }
 
-static void propose(struct tally_generation *g, drafter_kind which, int n) {
+static void settle(struct tally_generation *g, drafter_kind which, int n, status st) {
+    if (st) {
+        drop_drafter(&g->spec, which);
+        g->spec.draft.n = 0;
+    }
+    draft_clip(&g->spec.draft, n, max_depth(g), g->engine->n_vocab);
+}
+
+static void look_up(struct tally_generation *g, int n) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
-    drafter *d = s->drafter[which];
+    drafter *d = s->drafter[DRAFTER_LOOKUP];
     s->draft.n = s->draft.kind = 0;
     if (!d || n <= 0) return;
-    status st = d->vt->follow ? read_history(g, d) : STATUS_OK;
     uint64_t start = e->spec.now();
-    if (!st) st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
-    if (st) {
-        drop_drafter(s, which);
-        s->draft.n = 0;
+    status st = d->vt->propose(d, g->seq.token, g->seq.n_tokens, n, &s->draft, NULL);
+    settle(g, DRAFTER_LOOKUP, n, st);
+    s->draft_seconds += (double)(e->spec.now() - start) * 1e-9;
+}
+
+// Asks the draft model for the generations in policy_owner, up to policy_n tokens each, at most DRAFTER_TOGETHER at once.
+static void ask_model_together(tally_engine *e, int from, int to) {
+    drafter_request r[DRAFTER_TOGETHER];
+    struct tally_generation *owner[DRAFTER_TOGETHER];
+    int n = 0, n_drafts = 0;
+    for (int i = from; i < to; i++) {
+        struct tally_generation *g = e->policy_owner[i];
+        speculation *s = &g->spec;
+        drafter *d = s->drafter[DRAFTER_MODEL];
+        s->draft.n = s->draft.kind = 0;
+        if (read_history(g, d)) {
+            drop_drafter(s, DRAFTER_MODEL);
+            continue;
+        }
+        owner[n] = g;
+        r[n++] = (drafter_request){
+            .d = d, .token = g->seq.token, .n = g->seq.n_tokens, .max_nodes = e->policy_n[i], .out = &s->draft};
     }
-    draft_clip(&s->draft, n, max_depth(g), e->n_vocab);
+    if (n == 0) return;
+    uint64_t start = e->spec.now();
+    r[0].d->vt->propose_together(r, n);
     double seconds = (double)(e->spec.now() - start) * 1e-9;
-    s->draft_seconds += seconds;
-    if (which != DRAFTER_MODEL || s->draft.n == 0) return;
-    learn_seconds(&e->model_seconds, seconds / s->draft.n);
+    for (int i = 0; i < n; i++) {
+        settle(owner[i], DRAFTER_MODEL, r[i].max_nodes, r[i].result);
+        n_drafts += owner[i]->spec.draft.n;
+    }
+    if (n_drafts > 0) learn_seconds(&e->model_seconds, seconds / n_drafts);
+    for (int i = 0; i < n; i++)
+        owner[i]->spec.draft_seconds += n_drafts > 0 ? seconds * owner[i]->spec.draft.n / n_drafts : seconds / n;
+}
+
+static void ask_model(tally_engine *e, int n) {
+    for (int at = 0; at < n; at += DRAFTER_TOGETHER) ask_model_together(e, at, smaller(n, at + DRAFTER_TOGETHER));
 }
 
 static void cut(draft *d, int n, int least) {
     if (d->n > n) d->n = n;
     if (d->n < least) d->n = 0;
-}
-
-// A mode that drafts whatever it costs.
-static void propose_forced(struct tally_generation *g, int n) {
-    propose(g, DRAFTER_LOOKUP, n);
-    if (g->spec.draft.n == 0) propose(g, DRAFTER_MODEL, n);
-    cut(&g->spec.draft, n, g->engine->speculation.draft_min);
 }
 
 // What a draft of the model takes: measured, or by the bytes that both models read.
@@ -275,7 +303,7 @@ static bool can_follow(struct tally_generation *g, int rows) {
 static bool offer(struct tally_generation *g, int rows, policy_request *r) {
     tally_engine *e = g->engine;
     speculation *s = &g->spec;
-    propose(g, DRAFTER_LOOKUP, max_nodes(g));
+    look_up(g, max_nodes(g));
     draft_policy_offer(&s->policy, &s->draft, g->seq.n_tokens);
     *r = (policy_request){.policy = &s->policy, .offered = &s->draft, .min = e->speculation.draft_min};
     if (s->drafter[DRAFTER_MODEL] && can_follow(g, rows)) {
@@ -283,12 +311,6 @@ static bool offer(struct tally_generation *g, int rows, policy_request *r) {
         r->seconds_per_draft = model_seconds(e);
     }
     return s->draft.n > 0 || r->n > 0;
-}
-
-static void ask_model(struct tally_generation *g, int n) {
-    g->spec.asked_model = true;
-    propose(g, DRAFTER_MODEL, n);
-    draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
 }
 
 // ---- a step --------------------------------------------------------------------------------------------------------------
@@ -303,23 +325,31 @@ static step_room room_of(const tally_engine *e, const step_part *parts, int n) {
     return (step_room){rows, smaller(e->step_rows - rows, e->logit_rows - wanted)};
 }
 
-static void plan_forced(step_room *room, const step_part *parts, struct tally_generation **owner, int n) {
-    int asking = 0;
+// Modes that draft whatever it costs: of the room each request gets an equal share. A draft model is asked where lookup found nothing.
+static void plan_forced(tally_engine *e, step_room *room, const step_part *parts, struct tally_generation **owner,
+                        int n) {
+    int asking = 0, models = 0, least = e->speculation.draft_min;
     for (int i = 0; i < n; i++) asking += owner[i]->spec.mode != TALLY_SPEC_AUTO && may_draft(&parts[i], owner[i]);
     for (int i = 0; i < n && room->left > 0; i++) {
         struct tally_generation *g = owner[i];
         if (g->spec.mode == TALLY_SPEC_AUTO || !may_draft(&parts[i], g)) continue;
-        int share = (room->left + asking - 1) / asking;
+        int most = smaller((room->left + asking - 1) / asking, max_nodes(g));
         asking--;
-        propose_forced(g, smaller(share, max_nodes(g)));
-        room->rows += g->spec.draft.n;
-        room->left -= g->spec.draft.n;
+        look_up(g, most);
+        bool asks = g->spec.draft.n == 0 && g->spec.drafter[DRAFTER_MODEL];
+        if (asks) e->policy_owner[models] = g, e->policy_n[models++] = most;
+        cut(&g->spec.draft, most, least);
+        int taken = asks ? most : g->spec.draft.n;
+        room->rows += taken;
+        room->left -= taken;
     }
+    ask_model(e, models);
+    for (int i = 0; i < models; i++) cut(&e->policy_owner[i]->spec.draft, e->policy_n[i], least);
 }
 
 static void plan_auto(tally_engine *e, const step_room *room, const step_part *parts, struct tally_generation **owner,
                       int n) {
-    int asking = 0;
+    int asking = 0, models = 0;
     for (int i = 0; i < n && room->left > 0; i++) {
         if (owner[i]->spec.mode != TALLY_SPEC_AUTO || !may_draft(&parts[i], owner[i])) continue;
         if (offer(owner[i], room->rows, &e->policy_request[asking])) e->policy_owner[asking++] = owner[i];
@@ -328,7 +358,18 @@ static void plan_auto(tally_engine *e, const step_room *room, const step_part *p
     draft_policy_choose(e->policy_request, asking, &e->times, room->rows, room->rows + room->left, e->policy_n);
     for (int i = 0; i < asking; i++) {
         struct tally_generation *g = e->policy_owner[i];
-        if (e->policy_request[i].ask_model && e->policy_n[i] > 0) ask_model(g, e->policy_n[i]);
+        if (!e->policy_request[i].ask_model || e->policy_n[i] == 0) {
+            cut(&g->spec.draft, e->policy_n[i], e->speculation.draft_min);
+            continue;
+        }
+        e->policy_owner[models] = g; // models <= i
+        e->policy_n[models++] = e->policy_n[i];
+    }
+    ask_model(e, models);
+    for (int i = 0; i < models; i++) {
+        struct tally_generation *g = e->policy_owner[i];
+        g->spec.asked_model = true;
+        draft_policy_offer(&g->spec.policy, &g->spec.draft, g->seq.n_tokens);
         cut(&g->spec.draft, e->policy_n[i], e->speculation.draft_min);
     }
 }
@@ -353,7 +394,7 @@ static void begin(struct tally_generation *g) {
 void speculation_plan(tally_engine *e, step_part *parts, struct tally_generation **owner, int n) {
     for (int i = 0; i < n; i++) begin(owner[i]);
     step_room room = room_of(e, parts, n);
-    plan_forced(&room, parts, owner, n);
+    plan_forced(e, &room, parts, owner, n);
     plan_auto(e, &room, parts, owner, n);
     for (int i = 0; i < n; i++) {
         if (e->ranks) e->ranks->broadcast(e->ranks, &owner[i]->spec.draft, sizeof owner[i]->spec.draft);

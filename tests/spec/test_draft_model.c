@@ -263,6 +263,58 @@ static void test_stops_early(void **state) {
     test_engine_close(&e);
 }
 
+// Proposals made together are those made one by one, in as few steps as the longest takes, whatever the others are and however few rows
+// a step holds; one that fails leaves the others alone.
+static void check_together(tally_engine *e, int64_t most_steps) {
+    enum { N = DRAFTER_TOGETHER, FAILS = 5, TOO_LONG = 9 };
+    int32_t token[N][CONTEXT + 1];
+    draft alone[N], got[N];
+    error err[N];
+    drafter_request r[N];
+    for (int i = 0; i < N; i++) {
+        int n = i == TOO_LONG ? CONTEXT + 1 : 1 + 3 * i;
+        make_ids(token[i], n, (uint64_t)i);
+        draft_model_options o = {.sampling = i % 3 ? &sampled : &greedy, .tree = i % 4 == 3};
+        int most = 1 + (7 * i + 10) % DRAFT_MAX;
+        drafter *d = make(e, o);
+        alone[i].n = 0;
+        if (i != TOO_LONG) alone[i] = propose(d, token[i], n, most);
+        d->vt->destroy(d);
+        if (i == FAILS) token[i][2] = VOCAB;
+        r[i] = (drafter_request){
+            .d = make(e, o), .token = token[i], .n = n, .max_nodes = most, .out = &got[i], .err = &err[i]};
+    }
+    tally_stats before, after;
+    tally_engine_stats(e, &before);
+    r[0].d->vt->propose_together(r, N);
+    tally_engine_stats(e, &after);
+    assert_true(after.steps - before.steps <= most_steps);
+    for (int i = 0; i < N; i++) {
+        r[i].d->vt->destroy(r[i].d);
+        assert_int_equal(r[i].result, i == FAILS ? STATUS_BAD_ARGUMENT : STATUS_OK);
+        if (i == FAILS && !strstr(err[i].text, "token 300 at position 2")) fail_msg("%s", err[i].text);
+        assert_int_equal(got[i].n, i == FAILS ? 0 : alone[i].n);
+        if (got[i].n == 0) continue;
+        assert_int_equal(got[i].kind, alone[i].kind);
+        assert_memory_equal(got[i].token, alone[i].token, (size_t)got[i].n * sizeof *got[i].token);
+        assert_memory_equal(got[i].parent, alone[i].parent, (size_t)got[i].n);
+    }
+    assert_int_equal(test_blocks_in_use(e), 0);
+}
+
+static void test_together(void **state) {
+    (void)state;
+    tally_engine_options o = {
+        .threads = 1, .context = CONTEXT, .cache_positions = 4 * CONTEXT, .logit_rows = 64, .no_prefix_reuse = true};
+    test_engine e = test_engine_open(other_path, &o);
+    check_together(e.engine, DRAFT_MAX + 1); // 316 rows of prompts are more than a step's
+    test_engine_close(&e);
+    o.step_rows = 20, o.logit_rows = 3;
+    e = test_engine_open(other_path, &o);
+    check_together(e.engine, 200);
+    test_engine_close(&e);
+}
+
 // ---- vocabularies --------------------------------------------------------------------------------------------------------
 
 static void expect_refusal(tally_model *target, tally_engine *draft_engine, const char *part) {
@@ -417,12 +469,18 @@ static void test_side_by_side(void **state) {
     for (int i = 0; i < N; i++) plain[i] = generate(&e, TALLY_SPEC_OFF, i ? &sampled : &greedy, (uint64_t)i);
     for (int i = 0; i < N; i++)
         g[i] = start(&e, i == 1 ? TALLY_SPEC_TREE : TALLY_SPEC_DRAFT, i ? &sampled : &greedy, (uint64_t)i);
+    tally_stats before, after;
+    tally_engine_stats(d.engine, &before);
+    int64_t n_drafted = 0;
     for (int i = 0; i < N; i++) run_to_end(&e, g[i]);
+    tally_engine_stats(d.engine, &after);
     for (int i = 0; i < N; i++) {
         collect(g[i], &drafted[i]);
         same_output(&drafted[i], &plain[i]);
         assert_true(drafted[i].counts.drafted > 0);
+        n_drafted += drafted[i].counts.drafted;
     }
+    assert_true(after.steps - before.steps < n_drafted / 2); // most hold drafts for all three
     test_engine_close(&e);
     test_engine_close(&d);
 }
@@ -503,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_smaller_target),
         cmocka_unit_test(test_tree),
         cmocka_unit_test(test_stops_early),
+        cmocka_unit_test(test_together),
         cmocka_unit_test(test_vocabulary),
         cmocka_unit_test(test_perfect),
         cmocka_unit_test(test_other_mind),
