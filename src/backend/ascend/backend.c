@@ -117,8 +117,7 @@ static status choose_types(ascend_backend *b, error *err) {
     for (int i = 0; i < g->n_temps; i++) b->temp_type[i] = g->temps[i].type == DTYPE_I32 ? ACL_INT32 : ascend_act(b);
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
-        bool norm = (o->code == OP_RMS_NORM || o->code == OP_ADD_RMS_NORM) && o->in[0].n_dims == 2 &&
-                    o->in[0].rows == ROWS_BATCH;
+        bool norm = (o->code == OP_RMS_NORM || o->code == OP_ADD_RMS_NORM) && o->in[0].n_dims == 2;
         b->norm_slot[i] = norm ? b->n_norms++ : -1;
         if (o->code == OP_LINEAR) {
             const ascend_weight *w = &b->weights[o->in[1].id];
@@ -141,7 +140,6 @@ static scratch_need measure_scratch(const ascend_backend *b) {
         if (o->code == OP_ROPE) n.rope = max64(n.rope, tensor_row_len(x));
         if (o->code == OP_LINEAR && b->weights[o->in[1].id].type == ACL_FLOAT) n.router = max64(n.router, x->dim[1]);
         if (o->n_in > 0 && x->n_dims == 3) n.head_rows = max64(n.head_rows, x->dim[1]);
-        if (o->n_in > 0 && x->rows == ROWS_OUT) n.head_rows = max64(n.head_rows, 1);
         if (o->code != OP_EXPERT_LINEAR) continue;
         n.sorted = max64(n.sorted, o->in[2].dim[1] * x->dim[x->n_dims - 1]);
         n.entries = max64(n.entries, o->in[2].dim[1]);

@@ -14,6 +14,10 @@ static const op *maker(const op_list *g, const op *reader) {
     for (const op *o = reader - 1; o >= g->ops; o--) {
         for (int i = 0; i < o->n_out && o->code != OP_ROPE; i++) {
             if (o->out[i].where != t->where || o->out[i].id != t->id) continue;
+            if (o->code == OP_GATHER_ROWS) { // the same rows, fewer
+                t = &o->in[0];
+                break;
+            }
             bool sum = o->code == OP_ADD || (o->code == OP_ADD_RMS_NORM && i == 1);
             if (!sum) return o;
             t = &o->in[1];
@@ -36,8 +40,10 @@ static bool find_faults(ascend_backend *b, const step_inputs *in) {
     bool any = false;
     for (int r = 0; r < in->n_rows; r++) b->fault[r] = STEP_OK, b->fault_label[r] = NULL;
     for (int i = 0; i < g->n_ops; i++) {
-        for (int r = 0; b->norm_slot[i] >= 0 && r < in->n_rows; r++) {
-            float x = b->host_rstd[b->norm_slot[i] * rows + r];
+        bool wanted = g->ops[i].in[0].rows == ROWS_OUT;
+        for (int j = 0; b->norm_slot[i] >= 0 && j < (wanted ? in->n_out : in->n_rows); j++) {
+            int r = wanted ? in->out_row[j] : j;
+            float x = b->host_rstd[b->norm_slot[i] * rows + j];
             if ((x > 0 && isfinite(x)) || b->fault[r] != STEP_OK) continue;
             mark(b, r, i);
             any = true;

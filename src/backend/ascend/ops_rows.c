@@ -64,12 +64,13 @@ status ascend_rms(ascend_backend *b, const ascend_view v[3], const ascend_view *
 // 1 / rms of every row: an operand of the operator, and where the step looks for rows that are not finite.
 static ascend_view rstd_view(const ascend_backend *b, const op *o, const ascend_view *x, int t) {
     int line = b->norm_slot[o - b->list->ops];
-    if (line < 0) { // of heads, or of the wanted rows
+    if (line < 0) { // of heads
         return x->rank == 3 ? VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], x->dim[1], 1)
                             : VIEW(b->scratch.head_rstd, ACL_FLOAT, x->dim[0], 1);
     }
-    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, b->rows.tile, 1);
-    v.offset = ((int64_t)line * b->rows.n_tiles + t) * b->rows.tile;
+    int tile = o->in[0].rows == ROWS_OUT ? b->rows.out_tile : b->rows.tile;
+    ascend_view v = VIEW(b->scratch.rstd, ACL_FLOAT, tile, 1);
+    v.offset = (int64_t)line * b->rows.n_tiles * b->rows.tile + (int64_t)t * tile;
     return v;
 }
 
