@@ -10,6 +10,7 @@
 #   -n TOKENS     of each answer (default 256; less for a short look)
 #   -r PAIRS      timed pairs of the cells that measure speed (default 5; 0: no such cells)
 #   -c PATTERN    only cells whose name matches this extended regular expression: greedy-p4, "draft.*-t2"
+#   -k DRAFTS     most that a draft model makes for a step (default 4: more seldom pay; lookup makes up to 16)
 #   -p FILE       another set of prompts
 #   -s FILE       also write the summary there (FOLDER/summary.md is always written)
 #
@@ -18,14 +19,15 @@
 # Exits with 1 when any answer differs or any cell fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=build/spec-suite tokens=256 pairs=5 prompts=bench/prompts/spec.txt summary="" pattern=.
+folder=build/spec-suite tokens=256 pairs=5 drafts=4 prompts=bench/prompts/spec.txt summary="" pattern=.
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-while getopts "o:n:r:c:p:s:h" option; do
+while getopts "o:n:r:c:k:p:s:h" option; do
   case $option in
     o) folder=$OPTARG ;;
     n) tokens=$OPTARG ;;
     r) pairs=$OPTARG ;;
     c) pattern=$OPTARG ;;
+    k) drafts=$OPTARG ;;
     p) prompts=$OPTARG ;;
     s) summary=$OPTARG ;;
     *) usage ;;
@@ -63,6 +65,7 @@ for pair in "$@"; do
         uses=$draft
         [ "$mode" = lookup ] && uses=-
         common="-r 0 --spec $mode --parallel $parallel -t $threads --spec-plain $folder/$name-plain"
+        [ "$uses" = - ] || common="$common --draft-max $drafts"
         # shellcheck disable=SC2086
         add_cell "$name$with-$mode-greedy-p$parallel-t$threads" 1 "$model" "$uses" $common-greedy-n$tokens.json
         # shellcheck disable=SC2086
@@ -73,7 +76,9 @@ for pair in "$@"; do
   for mode in $modes; do
     uses=$draft
     [ "$mode" = lookup ] && uses=-
-    add_cell "$name$with-$mode-stops-p4-t2" 2 "$model" "$uses" -r 0 --spec "$mode" --parallel 4 -t 2 --spec-stops --shadow 8
+    most=()
+    [ "$uses" = - ] || most=(--draft-max "$drafts")
+    add_cell "$name$with-$mode-stops-p4-t2" 2 "$model" "$uses" -r 0 --spec "$mode" --parallel 4 -t 2 --spec-stops --shadow 8 "${most[@]}"
   done
   if [ "$pairs" -gt 0 ]; then
     add_cell "$name$with-auto-speed-p1-t1" $((2 * pairs + 2)) "$model" "$draft" -r "$pairs" --spec auto --parallel 1 -t 1

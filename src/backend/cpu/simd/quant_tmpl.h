@@ -16,6 +16,7 @@
 // acc plus the sums of pairs of products of 16-bit lanes.
 #ifndef VI_MADD16_ADD
 #define VI_MADD16_ADD(acc, a, b) vi_add32(acc, vi_madd16(a, b))
+#define VI_MADD16_IS_FAST false
 #endif
 
 enum {
@@ -26,7 +27,8 @@ enum {
     FEW_K = 256,   // k that few groups of rows pass before the next ones: memory is what they wait for
     MANY_K = 4096, // of more groups: starting is what costs
     DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time for one row
-    PREFETCH = 4096, // bytes ahead of the weights being read, on into the panels that come next: measured
+    PREFETCH =
+        8192, // bytes ahead of the weights being read, of all units together, on into the panels that come next: measured
 };
 
 // One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
@@ -118,7 +120,7 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
         UNROLL for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
     }
     const int64_t bytes = quant_block_bytes(f), first = t->k0 / f.block, end = t->k1 / f.block;
-    const int64_t far = PREFETCH / bytes < end - first ? PREFETCH / bytes : end - first;
+    const int64_t blocks = PREFETCH / n_units / bytes, far = blocks < end - first ? blocks : end - first;
     const int64_t wrapped = ((unit + n_units) / UNITS - unit / UNITS) * t->panel_stride - (end - first - far) * bytes;
     int turn = g.index;
     for (int64_t b = first; b < end; b++) {
