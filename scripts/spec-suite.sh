@@ -42,6 +42,11 @@ n_prompts=$(grep -c '^=== ' "$prompts")
 
 # ---- the cells: file, weight (answers of every prompt), model, draft, arguments ----------------------------------------------
 cells=()
+set_mode() { # mode: sets $uses, the draft model or -, and $limit, the option that goes with it
+  uses=$draft limit=()
+  [ "$1" != lookup ] || uses=-
+  [ "$uses" = - ] || limit=(--draft-max "$drafts")
+}
 add_cell() { # name, passes (but for the plain answers that are kept), model, draft or -, arguments...
   local file
   [[ $1 =~ $pattern ]] || return 0
@@ -56,16 +61,14 @@ for pair in "$@"; do
     [ "$file" = - ] || [ -e "$file" ] || { echo "spec-suite.sh: there is no model $file" >&2; exit 1; }
   done
   name=$(basename "$model" .gguf) with=
-  [ "$draft" = - ] || with="+$(basename "$draft" .gguf)"
+  [ "$draft" = - ] || with="+$(basename "$draft" .gguf)-k$drafts"
   modes="lookup tree"
   [ "$draft" = - ] || modes="draft tree lookup"
   for parallel in 1 4; do
     for threads in 2 1; do
       for mode in $modes; do
-        uses=$draft
-        [ "$mode" = lookup ] && uses=-
-        common="-r 0 --spec $mode --parallel $parallel -t $threads --spec-plain $folder/$name-plain"
-        [ "$uses" = - ] || common="$common --draft-max $drafts"
+        set_mode "$mode"
+        common="-r 0 --spec $mode ${limit[*]} --parallel $parallel -t $threads --spec-plain $folder/$name-plain"
         # shellcheck disable=SC2086
         add_cell "$name$with-$mode-greedy-p$parallel-t$threads" 1 "$model" "$uses" $common-greedy-n$tokens.json
         # shellcheck disable=SC2086
@@ -74,11 +77,8 @@ for pair in "$@"; do
     done
   done
   for mode in $modes; do
-    uses=$draft
-    [ "$mode" = lookup ] && uses=-
-    most=()
-    [ "$uses" = - ] || most=(--draft-max "$drafts")
-    add_cell "$name$with-$mode-stops-p4-t2" 2 "$model" "$uses" -r 0 --spec "$mode" --parallel 4 -t 2 --spec-stops --shadow 8 "${most[@]}"
+    set_mode "$mode"
+    add_cell "$name$with-$mode-stops-p4-t2" 2 "$model" "$uses" -r 0 --spec "$mode" "${limit[@]}" --parallel 4 -t 2 --spec-stops --shadow 8
   done
   if [ "$pairs" -gt 0 ]; then
     add_cell "$name$with-auto-speed-p1-t1" $((2 * pairs + 2)) "$model" "$draft" -r "$pairs" --spec auto --parallel 1 -t 1

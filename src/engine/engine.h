@@ -105,12 +105,12 @@ struct tally_engine {
     double model_seconds;           // what a draft of the draft model took lately; 0: none was made
     double reading_seconds;         // what reading a token of a history took it lately, likewise
     policy_request *policy_request; // owned [step_rows], as are the two below: what the policy decides in one step
-    struct tally_generation **policy_owner;
-    int *policy_n;
-    float *shadow_logits; // owned [n_vocab]; NULL: no shadow checks
-    sequence shadow;      // its table is its own, its tokens are borrowed while a check runs
-    rank_group *ranks;    // borrowed; NULL: one rank
-    uint64_t rank_hash;   // of everything committed
+    struct tally_generation **policy_owner; // likewise; then whom a draft model is asked for
+    int *policy_n;                          // and for how many tokens
+    float *shadow_logits;                   // owned [n_vocab]; NULL: no shadow checks
+    sequence shadow;                        // its table is its own, its tokens are borrowed while a check runs
+    rank_group *ranks;                      // borrowed; NULL: one rank
+    uint64_t rank_hash;                     // of everything committed
 };
 
 void engine_trace_free(tally_engine *e); // trace.c

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/ascend/internal.h"
 #include "base/hash.h"
 #include "engine/engine.h"
 #include "tests/support/emulated.h"
@@ -262,9 +263,10 @@ static void test_refusals(void **state) {
     fixture_close(&f);
 }
 
-// A device that refuses to capture a step computes it, and all that follow, operator by operator, and says so; graph=on is an error.
-static void check_refused_capture(const fixture *f, const char *graph, int call, const char *named) {
-    static const char *const heal = "fail_call=0", *const begin = "no step is replayed any more: ";
+// A device that refuses to capture or to replay a step computes it, and all that follow, operator by operator, and says so; graph=on is
+// an error. Steps of one token, the `last` of which has its call number `call` refused.
+static void check_refused(const fixture *f, const char *graph, int last, int call, const char *named) {
+    static const char *const begin = "no step is replayed any more: ";
     tally_engine_options o = options("emu:910B3,tile=16");
     o.graph = graph;
     tally_engine *e;
@@ -273,46 +275,54 @@ static void check_refused_capture(const fixture *f, const char *graph, int call,
     float *logits = malloc(N_IDS * VOCAB * sizeof *logits);
     assert_non_null(logits);
     if (tally_engine_open(&e, f->model, &o, &err)) fail_msg("%s", err.text);
+    const ascend_graphs *g = &((const ascend_backend *)e->plan.device)->graphs;
     tally_session *s;
     assert_int_equal(tally_session_open(&s, e, &err), 0);
-    assert_int_equal(tally_session_eval(s, f->ids, 1, 1, test_collect, logits, &err),
-                     0); // the second such step is captured
+    assert_int_equal(tally_session_eval(s, f->ids, last, 1, test_collect, logits, &err), 0);
     assert_null(tally_engine_warning(e));
+    int64_t replays = g->replays;
     snprintf(setting, sizeof setting, "fail_call=%d", call);
     assert_int_equal(f->emu.configure(setting), 0);
-    tally_status st = tally_session_eval(s, f->ids + 1, 1, 1, test_collect, logits, &err);
-    f->emu.configure(heal);
+    tally_status st = tally_session_eval(s, f->ids + last, 1, 1, test_collect, logits, &err);
+    f->emu.configure("fail_call=0");
+    const char *warning = tally_engine_warning(e);
     if (strcmp(graph, "on") == 0) {
-        assert_true(st && strstr(err.text, named) && !tally_engine_warning(e));
+        assert_true(st && strstr(err.text, named) && !warning);
     } else {
-        const char *warning = tally_engine_warning(e);
         if (st) fail_msg("%s", err.text);
-        if (!warning || strncmp(warning, begin, strlen(begin)) != 0 || !strstr(warning, named)) fail_msg("%s", warning);
+        assert_non_null(warning);
+        if (strncmp(warning, begin, strlen(begin)) != 0 || !strstr(warning, named)) fail_msg("%s", warning);
+        assert_memory_equal(logits + last * VOCAB, f->reference + last * VOCAB, VOCAB * sizeof *logits);
+        replays = g->replays;
     }
     tally_session_close(s);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         if (eval(e, f, logits, &err)) fail_msg("%s", err.text);
         assert_memory_equal(logits, f->reference, N_IDS * VOCAB * sizeof *logits);
     }
+    assert_true(warning ? g->replays == replays : g->replays > replays);
     tally_engine_close(e);
     emulated_next(&f->emu);
     free(logits);
 }
 
-static void test_refused_capture(void **state) {
+static void test_refused_graphs(void **state) {
     (void)state;
     fixture f = fixture_open(false);
-    for (int i = 0; i < 2; i++) { // the first two set the context and copy the inputs
-        check_refused_capture(&f, i ? "on" : "auto", 3, "aclmdlRICaptureBegin failed with code 507899 on Ascend910B3");
-        check_refused_capture(&f, i ? "on" : "auto", 4, "operation token_embd (EMBED)");
+    for (int i = 0; i < 2;
+         i++) { // a step's first two calls set the context and copy the inputs; the second such step is captured
+        const char *graph = i ? "on" : "auto";
+        check_refused(&f, graph, 1, 3, "aclmdlRICaptureBegin failed with code 507899 on Ascend910B3");
+        check_refused(&f, graph, 1, 4, "operation token_embd (EMBED)");
+        check_refused(&f, graph, 2, 3, "aclmdlRIExecuteAsync failed with code 507899 on Ascend910B3");
     }
     fixture_close(&f);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_lost),     cmocka_unit_test(test_non_finite), cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_refused_capture), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_device_lost),    cmocka_unit_test(test_non_finite), cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_refused_graphs), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

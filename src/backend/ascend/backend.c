@@ -240,7 +240,7 @@ static const char *ascend_remark(const backend *base) {
 
 static const char *ascend_warning(const backend *base) {
     const ascend_graphs *g = &((const ascend_backend *)base)->graphs;
-    return g->given_up[0] ? g->given_up : NULL;
+    return g->given_up.code ? g->given_up.text : NULL;
 }
 
 static void ascend_observe(backend *base, const run_observer *observer) {

@@ -90,10 +90,18 @@ static status capture(ascend_backend *b, ascend_graph *g, error *err) {
     return s;
 }
 
-// What could not be captured is computed operator by operator, and so is all that follows: a device that refused once would cost every
-// new shape a step that fails first. What else was wrong (a lost device) ends the eager step, too.
+static status replay(ascend_backend *b, ascend_graph *g, error *err) {
+    if (!g->model) TRY(capture(b, g, err));
+    b->graphs.replays++;
+    return ascend_check(&b->device, b->device.lib.aclmdlRIExecuteAsync(g->model, b->device.stream),
+                        "aclmdlRIExecuteAsync", err);
+}
+
+// A step whose capture or replay was refused is computed operator by operator, and so are all that follow: each new shape would be refused
+// first. What else was wrong (a lost device) ends the eager step, too.
 static status give_up(ascend_backend *b, error *err) {
-    snprintf(b->graphs.given_up, sizeof b->graphs.given_up, "no step is replayed any more: %s", err->text);
+    b->graphs.given_up = *err;
+    error_prefix(&b->graphs.given_up, err->code, "no step is replayed any more");
     b->graphs.on = false;
     ascend_graph_free(b);
     return ascend_run_list(b, err);
@@ -112,11 +120,6 @@ status ascend_graph_run(ascend_backend *b, error *err) {
     ascend_graph *g = find(b, &key);
     g->used = all->steps;
     if (++g->seen == 1) return ascend_run_list(b, err);
-    if (!g->model) {
-        status s = capture(b, g, err);
-        if (s) return b->spec.graph == ASCEND_GRAPH_ON ? s : give_up(b, err);
-    }
-    all->replays++;
-    return ascend_check(&b->device, b->device.lib.aclmdlRIExecuteAsync(g->model, b->device.stream),
-                        "aclmdlRIExecuteAsync", err);
+    status s = replay(b, g, err);
+    return s && b->spec.graph != ASCEND_GRAPH_ON ? give_up(b, err) : s;
 }

@@ -97,7 +97,7 @@ typedef struct ascend_graphs {
     bool on;
     const char *why_not;   // of auto where it is not on
     char remark[160];      // what runs operator by operator, and why; "": nothing
-    char given_up[400];    // the refusal after which nothing was captured or replayed any more; "": none
+    error given_up;        // the refusal after which nothing was captured or replayed any more
     const void *workspace; // that the captured ones hold
     ascend_graph slot[GRAPH_SLOTS];
     int64_t steps, replays;

@@ -26,9 +26,8 @@ enum {
     FEW_GROUPS = 3,
     FEW_K = 256,   // k that few groups of rows pass before the next ones: memory is what they wait for
     MANY_K = 4096, // of more groups: starting is what costs
-    DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time for one row
-    PREFETCH =
-        8192, // bytes ahead of the weights being read, of all units together, on into the panels that come next: measured
+    DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time, at most
+    PREFETCH = 8192, // bytes ahead of the weights being read, of all units, on into the panels that come next: measured
 };
 
 // One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
