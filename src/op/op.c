@@ -185,7 +185,7 @@ static status check_linear(const op *o, const weight_set *weights, error *err) {
     EXPECT("storage of the weight", w->where, STORAGE_WEIGHT);
     const weight *entry = &weights->w[w->id];
     EXPECT("inputs of the weight", entry->k, x->dim[1]);
-    EXPECT("outputs of the weight", entry->n, o->out[0].dim[1]);
+    EXPECT("outputs of the weight", entry->n, o->out[0].dim[1] * (o->args.linear.gated ? 2 : 1));
     if (bias->where != STORAGE_NONE) EXPECT("length of the bias", bias->dim[0], entry->n);
     EXPECT("remainder of inputs over pieces", entry->k % o->args.linear.pieces, 0);
     return STATUS_OK;
@@ -200,7 +200,7 @@ tensor op_linear(op_list *g, tensor x, int w, int bias, int pieces) {
                    .n_out = 1,
                    .in = {x, wt, weight_tensor(g, bias)},
                    .out = {out},
-                   .args.linear = {pieces}});
+                   .args.linear = {.pieces = pieces}});
     return out;
 }
 
@@ -295,7 +295,7 @@ static status check_expert_linear(const op *o, const weight_set *weights, error 
     EXPECT("inputs of the experts", entry->k, x->dim[x->n_dims - 1]);
     if (x->n_dims == 3) EXPECT("slots of x", x->dim[1], ids->dim[1]);
     EXPECT("slots of the result", o->out[0].dim[1], ids->dim[1]);
-    EXPECT("outputs of the experts", entry->n, o->out[0].dim[2]);
+    EXPECT("outputs of the experts", entry->n, o->out[0].dim[2] * (o->args.linear.gated ? 2 : 1));
     EXPECT("remainder of inputs over pieces", entry->k % o->args.linear.pieces, 0);
     return STATUS_OK;
 }
@@ -310,7 +310,7 @@ tensor op_expert_linear(op_list *g, tensor x, tensor ids, int w, int pieces) {
                    .n_out = 1,
                    .in = {x, wt, ids},
                    .out = {out},
-                   .args.linear = {pieces}});
+                   .args.linear = {.pieces = pieces}});
     return out;
 }
 

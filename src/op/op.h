@@ -54,8 +54,9 @@ typedef union op_args {
         float eps;
     } norm;
     struct {
-        int pieces;
-    } linear; // the reduced dimension is summed in this many equal pieces, added in a binary tree
+        int pieces; // the reduced dimension is summed in this many equal pieces, added in a binary tree
+        bool gated; // the weight's two halves are gate and up, and the result is silu(gate) * up (passes.h)
+    } linear;
     struct {
         int dim;
         bool interleaved;

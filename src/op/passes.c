@@ -140,6 +140,29 @@ static void merge_linear(op_list *g, unsigned passes) {
     if (!g->failed) move_all(g, map);
 }
 
+// Whether o is a projection whose whole result is the gate and the up that `next` reads. Nothing else reads a gate or an up.
+static bool feeds_swiglu(const op_list *g, const op *o, const op *next) {
+    if ((o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) || o->args.linear.pieces != 1) return false;
+    const weight *w = &g->weights->w[o->in[1].id];
+    if (w->n_parts != 2 || w->part[0].n_rows != w->part[1].n_rows) return false;
+    const tensor *y = &o->out[0], *gate = &next->in[0], *up = &next->in[1];
+    return next->code == OP_SWIGLU && gate->where == STORAGE_TEMP && gate->id == y->id && gate->offset == y->offset &&
+           up->where == STORAGE_TEMP && up->id == y->id && up->offset == y->offset + w->part[0].n_rows;
+}
+
+static void fuse_swiglu(op_list *g) {
+    int n = 0;
+    for (int i = 0; i < g->n_ops; i++) {
+        op both = g->ops[i];
+        if (i + 1 < g->n_ops && feeds_swiglu(g, &both, &g->ops[i + 1])) {
+            both.args.linear.gated = true;
+            both.out[0] = g->ops[++i].out[0];
+        }
+        g->ops[n++] = both;
+    }
+    g->n_ops = n;
+}
+
 static void fuse_add_norm(op_list *g) {
     int n = 0;
     for (int i = 0; i < g->n_ops; i++) {
@@ -164,6 +187,7 @@ static void fuse_add_norm(op_list *g) {
 status passes_run(op_list *g, unsigned passes) {
     if (g->failed) return g->failed;
     if (passes & (PASS_MERGE_LINEAR | PASS_MERGE_GATED | PASS_MERGE_NORMED)) merge_linear(g, passes);
+    if (!g->failed && (passes & PASS_FUSE_SWIGLU)) fuse_swiglu(g);
     if (!g->failed && (passes & PASS_FUSE_ADD_NORM)) fuse_add_norm(g);
     return g->failed;
 }

@@ -10,10 +10,11 @@
 enum {
     PASS_MERGE_LINEAR = 1,  // neighbouring projections of one input become one, with a merged weight: q/k/v, gate/up
     PASS_FUSE_ADD_NORM = 2, // ADD followed by the RMS_NORM of its result becomes ADD_RMS_NORM
-    PASS_ALL = 3,
+    PASS_FUSE_SWIGLU = 4,   // SWIGLU of a merged gate/up projection becomes part of it: both halves are never written
+    PASS_ALL = 7,
     // Of PASS_MERGE_LINEAR, for devices whose operators take strides in part:
-    PASS_MERGE_GATED = 4,  // gate/up
-    PASS_MERGE_NORMED = 8, // q/k/v where q and k go to norms and v into the cache, not where they are rotated in place
+    PASS_MERGE_GATED = 8,   // gate/up
+    PASS_MERGE_NORMED = 16, // q/k/v where q and k go to norms and v into the cache, not where they are rotated in place
 };
 
 status passes_run(op_list *g, unsigned passes);

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "engine/backends.h"
 #include "engine/sampler.h"
+#include "op/passes.h"
 #include "op/plan.h"
 #include "tensor/dtype.h"
 #include "tests/support/eval.h"
@@ -53,7 +54,7 @@ static int add_weight(bench *b, const char *label, weight_role role, int64_t n_e
     return id;
 }
 
-static void bench_start(bench *b, int threads, cpu_level level, int max_rows) {
+static void bench_start_with(bench *b, int threads, cpu_level level, int max_rows, bool keep_rows) {
     if (b->g.failed) fail_msg("%s", b->err.text);
     int64_t bytes;
     step_limits limits = {.max_rows = max_rows, .max_out = max_rows, .n_blocks = 1, .max_context = 64};
@@ -61,9 +62,14 @@ static void bench_start(bench *b, int threads, cpu_level level, int max_rows) {
     assert_int_equal(plan_memory(&b->g, max_rows, max_rows, &bytes, &b->err), STATUS_OK);
     assert_int_equal(pool_create(&b->threads, threads, &b->err), STATUS_OK);
     assert_int_equal(backends_create_cpu(&b->device, b->threads, level, &b->err), STATUS_OK);
+    if (keep_rows) backends_cpu_keep_rows(b->device);
     for (int i = 0; i < b->weights.n; i++)
         assert_int_equal(b->device->vt->weight_upload(b->device, &b->weights, i, &b->err), STATUS_OK);
     assert_int_equal(b->device->vt->prepare(b->device, &b->g, bytes, &cache, &limits, &b->err), STATUS_OK);
+}
+
+static void bench_start(bench *b, int threads, cpu_level level, int max_rows) {
+    bench_start_with(b, threads, level, max_rows, false);
 }
 
 static void bench_deinit(bench *b) {
@@ -155,7 +161,7 @@ static void moe_free(moe *m) {
     free(m->down);
 }
 
-static void moe_list(bench *b, const moe *m, int used, bool normalize) {
+static void moe_list(bench *b, const moe *m, int used, bool normalize, unsigned passes) {
     bench_init(b);
     tensor x = op_embed(&b->g, add_weight(b, "table", WEIGHT_EMBED, 1, TOKENS, DIM, DTYPE_F32, m->table)), ids, p;
     tensor logits =
@@ -169,12 +175,13 @@ static void moe_list(bench *b, const moe *m, int used, bool normalize) {
     tensor o = op_expert_linear(&b->g, a, ids,
                                 add_weight(b, "down", WEIGHT_EXPERTS, EXPERTS, DIM, FFN, DTYPE_F32, m->down), 1);
     b->g.logits = op_gather_out_rows(&b->g, op_expert_combine(&b->g, o, p));
+    passes_run(&b->g, passes);
 }
 
 static void check_experts(const moe *m, int used, bool normalize, int threads) {
     static const int counts[] = {1, 2, 3, 7, 31, 32, 33, 65, 80};
     bench b;
-    moe_list(&b, m, used, normalize);
+    moe_list(&b, m, used, normalize, 0);
     bench_start(&b, threads, cpu_level_best(), TOKENS);
     int32_t tokens[TOKENS];
     float alone[TOKENS][DIM];
@@ -190,12 +197,17 @@ static void check_experts(const moe *m, int used, bool normalize, int threads) {
             }
         }
     }
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-        const float *y = bench_run(&b, tokens, counts[c]);
-        if (memcmp(y, alone, (size_t)counts[c] * sizeof alone[0]) != 0)
-            fail_msg("%d tokens together differ from one by one", counts[c]);
+    for (int fused = 0; fused <= 1; fused++) {
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const float *y = bench_run(&b, tokens, counts[c]);
+            if (memcmp(y, alone, (size_t)counts[c] * sizeof alone[0]) != 0)
+                fail_msg("%d tokens together differ from one by one (fused: %d)", counts[c], fused);
+        }
+        bench_deinit(&b);
+        if (fused) break;
+        moe_list(&b, m, used, normalize, PASS_ALL);
+        bench_start(&b, threads, cpu_level_best(), TOKENS);
     }
-    bench_deinit(&b);
 }
 
 static void test_experts(void **state) {
@@ -216,6 +228,76 @@ static void test_experts_uneven(void **state) {
     check_experts(&m, 1, false, 2);
     check_experts(&m, 3, true, 2);
     moe_free(&m);
+}
+
+// ---- gate and up in one ----------------------------------------------------------------------------------------------------
+
+enum { GATED_K = 256, GATED_TOKENS = 80 };
+
+// The result of all tokens, [GATED_TOKENS, n]: gate, up and SWIGLU, as three operations or (PASS_ALL) one.
+static void run_gated(float *y, int64_t n, const dtype types[2], void *const w[2], const float *bias, unsigned passes,
+                      bool keep_rows, int threads, int rows_at_once) {
+    float *table = numbers(GATED_TOKENS * GATED_K, 11, 1);
+    bench b;
+    bench_init(&b);
+    tensor x = op_embed(&b.g, add_weight(&b, "table", WEIGHT_EMBED, 1, GATED_TOKENS, GATED_K, DTYPE_F32, table));
+    tensor half[2];
+    for (int i = 0; i < 2; i++) {
+        int wi = add_weight(&b, i ? "up" : "gate", WEIGHT_LINEAR, 1, n, GATED_K, types[i], w[i]);
+        int bi = bias ? add_weight(&b, "bias", WEIGHT_VECTOR, 1, n, 1, DTYPE_F32, bias + i * n) : -1;
+        half[i] = op_linear(&b.g, x, wi, bi, 1);
+    }
+    b.g.logits = op_gather_out_rows(&b.g, op_swiglu(&b.g, half[0], half[1]));
+    assert_int_equal(passes_run(&b.g, passes), STATUS_OK);
+    assert_int_equal(b.g.n_ops, passes ? 3 : 5);
+    bench_start_with(&b, threads, cpu_level_best(), GATED_TOKENS, keep_rows);
+    int32_t tokens[GATED_TOKENS];
+    for (int i = 0; i < GATED_TOKENS; i++) tokens[i] = i;
+    for (int row = 0; row < GATED_TOKENS; row += rows_at_once)
+        memcpy(y + row * n, bench_run(&b, tokens + row, rows_at_once), (size_t)(rows_at_once * n) * sizeof *y);
+    bench_deinit(&b);
+    free(table);
+}
+
+static void check_gated(int64_t n, dtype gate, dtype up, bool with_bias) {
+    static const int widths[] = {1, 5, 16, 80};
+    const dtype types[2] = {gate, up};
+    const size_t size = (size_t)(GATED_TOKENS * n) * sizeof(float);
+    float *f = numbers(n * GATED_K, 12, 0.2f), *bias = numbers(2 * n, 13, 1), *want = malloc(size), *got = malloc(size);
+    void *w[2];
+    assert_true(want && got);
+    for (int i = 0; i < 2; i++) {
+        w[i] = malloc((size_t)dtype_row_bytes(types[i], n * GATED_K));
+        assert_non_null(w[i]);
+        dtype_get(types[i])->from_f32(w[i], f, n * GATED_K);
+        f[0] += 1; // up is not quite gate
+    }
+    run_gated(want, n, types, w, with_bias ? bias : NULL, 0, false, 1, 1);
+    for (int i = 0; i < 16; i++) {
+        const bool keep_rows = i % 2;
+        const int threads = i / 2 % 2 ? 3 : 1, rows = widths[i / 4];
+        run_gated(got, n, types, w, with_bias ? bias : NULL, PASS_ALL, keep_rows, threads, rows);
+        if (memcmp(got, want, size) != 0) {
+            fail_msg("%lld outputs of %s and %s, %d rows, %d threads, %s: fused differs from three operations",
+                     (long long)n, dtype_get(gate)->name, dtype_get(up)->name, rows, threads,
+                     keep_rows ? "not packed" : "packed");
+        }
+    }
+    free(w[0]);
+    free(w[1]);
+    free(f);
+    free(bias);
+    free(want);
+    free(got);
+}
+
+static void test_gated(void **state) {
+    (void)state;
+    check_gated(1, DTYPE_F32, DTYPE_F32, true);
+    check_gated(40, DTYPE_BF16, DTYPE_BF16, false);
+    check_gated(16, DTYPE_Q8_0, DTYPE_Q8_0, true);
+    check_gated(600, DTYPE_Q8_0, DTYPE_BF16, true); // halves of two types want x in two formats
+    check_gated(609, DTYPE_F16, DTYPE_Q8_0, false);
 }
 
 // ---- wide heads ----------------------------------------------------------------------------------------------------------
@@ -408,7 +490,7 @@ static void test_rules(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experts),        cmocka_unit_test(test_experts_uneven), cmocka_unit_test(test_wide_heads),
-        cmocka_unit_test(test_tie_in_a_model), cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_tie_in_a_model), cmocka_unit_test(test_gated),          cmocka_unit_test(test_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

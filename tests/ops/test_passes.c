@@ -218,6 +218,9 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     assert_int_equal(count_ops(&fused.list, OP_ADD_RMS_NORM), 2 * layers - 1);
     assert_int_equal(count_ops(&fused.list, OP_ADD), 1);
     assert_int_equal(count_ops(&fused.list, OP_RMS_NORM), 2 + heads * layers);
+    assert_int_equal(count_ops(&plain.list, OP_SWIGLU), layers);
+    assert_int_equal(count_ops(&fused.list, OP_SWIGLU), 0);
+    assert_int_equal(count_ops(&gated.list, OP_SWIGLU), layers);
     assert_int_equal(count_labels(&fused.list, "attn_q+attn_k+attn_v"), layers);
     assert_int_equal(count_labels(&fused.list, moe ? "ffn_gate_exps+ffn_up_exps" : "ffn_gate+ffn_up"), layers);
     assert_int_equal(count_labels(&fused.list, "attn_q"), 0);

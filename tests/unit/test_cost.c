@@ -148,6 +148,36 @@ static void test_merged(void **state) {
     assert_true(sum[0].launches == 2 && sum[1].launches == 1);
 }
 
+// Fused with SWIGLU, neither gate nor up is written or read again; the arithmetic is the same.
+static void test_gated(void **state) {
+    (void)state;
+    op_cost sum[2] = {{.launches = 0}, {.launches = 0}};
+    hardware h = device();
+    cost_step s = {.n_rows = 3};
+    for (int fused = 0; fused < 2; fused++) {
+        lists l;
+        lists_init(&l);
+        tensor x = embedded(&l), half[2];
+        for (int i = 0; i < 2; i++) {
+            int w = add_weight(&l, "w", WEIGHT_LINEAR, DTYPE_F16, N, K),
+                b = add_weight(&l, "b", WEIGHT_VECTOR, DTYPE_F32, N, 1);
+            half[i] = op_linear(&l.g, x, w, b, 1);
+        }
+        l.g.logits = op_swiglu(&l.g, half[0], half[1]);
+        assert_int_equal(passes_run(&l.g, fused ? PASS_ALL : PASS_MERGE_LINEAR), 0);
+        assert_int_equal(l.g.n_ops, fused ? 2 : 3);
+        for (int i = 1; i < l.g.n_ops; i++) {
+            op_cost c = cost_of_op(&l.g.ops[i], &l.weights, &cache, &s, &h);
+            op_cost_add(&sum[fused], &c);
+        }
+        lists_free(&l);
+    }
+    assert_memory_equal(sum[0].flops, sum[1].flops, sizeof sum[0].flops);
+    assert_true(sum[0].weight_bytes == sum[1].weight_bytes);
+    assert_true(sum[0].activation_bytes - sum[1].activation_bytes == 2 * 3 * 2 * N * 4);
+    assert_true(sum[0].launches == 2 && sum[1].launches == 1);
+}
+
 // One row touches exactly the experts it chooses; many rows all of them; between, E (1 - (1 - k/E)^rows).
 static void test_experts(void **state) {
     (void)state;
@@ -350,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_embed_and_rows),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_gated),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_attention_and_store),
         cmocka_unit_test(test_time),

@@ -76,9 +76,16 @@ static void count_products(const counted *x, const weight *w, double rows) {
     }
 }
 
+static void count_gate(const counted *x) {
+    if (x->o->args.linear.gated) per_number(x, &x->o->out[0], opcode_flops(OP_SWIGLU));
+}
+
 static void count_linear(const counted *x) {
-    count_products(x, weight_of(x, 1), rows_of(x, &x->o->in[0]));
-    if (x->o->in[2].where == STORAGE_WEIGHT) per_number(x, &x->o->out[0], 1);
+    const weight *w = weight_of(x, 1);
+    const double rows = rows_of(x, &x->o->in[0]);
+    count_products(x, w, rows);
+    if (x->o->in[2].where == STORAGE_WEIGHT) x->c->flops[FLOPS_F32] += rows * (double)w->n;
+    count_gate(x);
 }
 
 // Of E experts, rows that choose k each, independently and evenly, touch E (1 - (1 - k/E)^rows); a chosen expert is read once.
@@ -88,6 +95,7 @@ static void count_expert_linear(const counted *x) {
     double touched = n * (1 - pow(1 - used / n, rows));
     x->c->weight_bytes = round((double)weight_file_bytes(w) / n * touched);
     count_products(x, w, rows * used);
+    count_gate(x);
 }
 
 static void count_combine(const counted *x) { per_number(x, &x->o->in[0], 2); }

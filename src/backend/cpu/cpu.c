@@ -202,7 +202,7 @@ static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const st
             if (panels > s.panels) s.panels = panels;
         }
         if (o->code != OP_EXPERT_LINEAR) continue;
-        int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + w->n_experts + 1;
+        int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + 2 * w->n_experts + 1;
         if (need > s.experts) s.experts = need;
         if (entries > s.x_rows) s.x_rows = entries;
     }

@@ -71,7 +71,7 @@ typedef struct cpu_backend {
     int64_t thread_bytes;
     int32_t *tile_first;     // owned [max_rows + 1]; attention: first row of each tile
     bool *tile_tree;         // owned [max_rows]: some row's path does not lie in the cache by position
-    int32_t *expert_rows;    // owned; MoE grouping: rows sorted by expert, then first index of each expert
+    int32_t *expert_rows;    // owned; MoE grouping: first row of each expert, experts that have rows, rows by expert
     task_stretch *stretches; // owned [threads]
     float *split;            // owned; attention: pieces that wait to be merged
     unsigned char *kv;       // owned; [layer][k, v] planes of n_blocks

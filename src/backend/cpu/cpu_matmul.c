@@ -8,10 +8,10 @@
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+enum { TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL }; // of one tile, at most
+
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
-static int64_t acc_bytes(void) {
-    return (int64_t)PIECE_LEVELS * ROW_TILE * TASK_PANELS * PANEL * (int64_t)sizeof(float);
-}
+static int64_t acc_bytes(void) { return PIECE_LEVELS * TILE_SUMS * (int64_t)sizeof(float); }
 
 int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g) {
     int64_t row = 0;
@@ -68,12 +68,12 @@ static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
 // tile's acc is a stack of PIECE_LEVELS buffers whose first gets the result: piece i is pushed, then as many pairs are added as
 // i + 1 has trailing zero bits.
 static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, int64_t k, int pieces) {
-    int64_t size = (int64_t)ROW_TILE * TASK_PANELS * PANEL, used = tile->n_rows * tile->acc_stride;
+    const int64_t used = tile->n_rows * tile->acc_stride;
     float *acc = tile->acc;
     int depth = 0;
     for (int i = 0; i < pieces; i++) {
         matmul_tile t = *tile;
-        t.acc = acc + depth * size;
+        t.acc = acc + depth * TILE_SUMS;
         memset(t.acc, 0, (size_t)used * sizeof(float));
         t.k0 = k / pieces * i;
         t.k1 = k / pieces * (i + 1);
@@ -81,7 +81,8 @@ static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, 
         depth++;
         for (int done = i + 1; done % 2 == 0; done /= 2) {
             depth--;
-            b->k.add(acc + (depth - 1) * size, acc + (depth - 1) * size, acc + depth * size, used);
+            float *sum = acc + (depth - 1) * TILE_SUMS;
+            b->k.add(sum, sum, sum + TILE_SUMS, used);
         }
     }
 }
@@ -90,75 +91,160 @@ static float *thread_acc(const cpu_backend *b, int thread) {
     return (float *)(void *)(b->thread_scratch + thread * b->thread_bytes);
 }
 
-// Panels [index, index + n) of one expert (counted through all experts), n <= TASK_PANELS: where they were packed, or packed now into
-// the thread's scratch.
-static const unsigned char *panels_at(const cpu_backend *b, const cpu_weight *w, const cpu_segment *s, int64_t index,
-                                      int n, int thread) {
-    if (s->panels) return s->panels + index * s->panel_bytes;
-    unsigned char *dst = b->thread_scratch + (thread + 1) * b->thread_bytes - b->sizes.panels;
-    for (int i = 0; i < n; i++) cpu_pack_panel(s, w->k, s->rows, index + i, dst + i * s->panel_bytes);
-    return dst;
-}
-
 typedef struct linear_job {
     cpu_backend *b;
     const op *o;
     const cpu_weight *w;
     const float *bias;
+    bool gated; // a task computes the same panels of both segments, gate and up
     x_rows x[X_FORMAT_COUNT];
     int n_rows, panels_per_task;
     int first_task[WEIGHT_MAX_PARTS + 1]; // tasks of segment s: [first_task[s], first_task[s + 1])
 } linear_job;
 
-// Writes the first n columns of a tile's sums to rows row0.. of the result, behind column `first`; adds the bias if there is one.
-static void store_columns(const linear_job *j, const matmul_tile *t, int row0, int64_t first, int64_t n) {
-    for (int r = 0; r < t->n_rows; r++) {
-        float *y = cpu_row(j->b, &j->o->out[0], row0 + r) + first;
+static x_format format_of(const linear_job *j, const cpu_segment *s) { return j->b->k.x_format[s->type]; }
+
+// Makes the formats that the weight's segments want of x; returns the panels of one expert.
+static int64_t start_job(linear_job *j) {
+    const cpu_weight *w = j->w;
+    j->gated = j->o->args.linear.gated;
+    int64_t total = 0;
+    for (int s = 0; s < w->n_segments; s++) {
+        x_format f = format_of(j, &w->segment[s]);
+        if (!j->x[f].data) j->x[f] = prepare_x(j->b, &j->o->in[0], f);
+        total += w->segment[s].n_panels;
+    }
+    return total;
+}
+
+// Deals the panels of each segment into tasks; returns how many tasks there are.
+static int deal_tasks(linear_job *j, int panels) {
+    j->panels_per_task = j->gated && panels > 1 ? panels / 2 : panels;
+    const int n_segments = j->gated ? 1 : j->w->n_segments;
+    for (int s = 0; s < n_segments; s++) {
+        int64_t tasks = (j->w->segment[s].n_panels + j->panels_per_task - 1) / j->panels_per_task;
+        j->first_task[s + 1] = j->first_task[s] + (int)tasks;
+    }
+    return j->first_task[n_segments];
+}
+
+// Panels [index, index + n) of one expert (counted through all experts): where they were packed, or packed now into the thread's
+// scratch, whose first `taken` bytes are in use.
+static const unsigned char *panels_at(const linear_job *j, const cpu_segment *s, int64_t index, int n, int thread,
+                                      int64_t taken) {
+    const cpu_backend *b = j->b;
+    if (s->panels) return s->panels + index * s->panel_bytes;
+    unsigned char *dst = b->thread_scratch + (thread + 1) * b->thread_bytes - b->sizes.panels + taken;
+    for (int i = 0; i < n; i++) cpu_pack_panel(s, j->w->k, s->rows, index + i, dst + i * s->panel_bytes);
+    return dst;
+}
+
+// What a task computes: panels of one segment and, if gated, of the next one, for one expert (0 where there are none).
+typedef struct task_panels {
+    const cpu_segment *s;
+    int64_t panel; // the first, of the segment
+    int n_panels;
+    int64_t first, n;          // their outputs, of the weight
+    const unsigned char *w[2]; // where they are; [1]: of the next segment
+} task_panels;
+
+static task_panels panels_of(const linear_job *j, int expert, int task, int thread) {
+    task_panels p = {.s = j->w->segment};
+    int si = 0;
+    while (task >= j->first_task[si + 1]) si++;
+    p.s += si;
+    p.panel = (int64_t)(task - j->first_task[si]) * j->panels_per_task;
+    p.n_panels = (int)(p.s->n_panels - p.panel < j->panels_per_task ? p.s->n_panels - p.panel : j->panels_per_task);
+    p.first = p.s->first + p.panel * PANEL;
+    p.n = p.n_panels * PANEL;
+    if (p.panel * PANEL + p.n > p.s->n_rows) p.n = p.s->n_rows - p.panel * PANEL;
+    int64_t taken = 0;
+    for (int i = 0; i <= j->gated; i++) {
+        const cpu_segment *s = p.s + i;
+        p.w[i] = panels_at(j, s, expert * s->n_panels + p.panel, p.n_panels, thread, taken);
+        taken += p.n_panels * s->panel_bytes;
+    }
+    return p;
+}
+
+// The sums of a task's panels, of segment p->s + which, for rows of x.
+static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
+    const cpu_segment *s = p->s + which;
+    matmul_tile t = {.acc = acc + which * TILE_SUMS,
+                     .acc_stride = p->n_panels * PANEL,
+                     .w = p->w[which],
+                     .panel_stride = s->panel_bytes,
+                     .x = x.data,
+                     .x_stride = x.stride,
+                     .n_rows = n_rows,
+                     .n_panels = p->n_panels};
+    tile_sum(j->b, s->type, &t, j->w->k, j->o->args.linear.pieces);
+}
+
+// Writes row `row` of the sums to y, a row of the result, with the bias if there is one; gated: silu(gate) * up.
+static void store_row(const linear_job *j, const task_panels *p, float *acc, int row, float *y) {
+    const cpu_kernels *k = &j->b->k;
+    float *sums = acc + row * p->n_panels * PANEL, *up = sums + TILE_SUMS;
+    if (j->gated) {
         if (j->bias) {
-            j->b->k.add(y, t->acc + r * t->acc_stride, j->bias + first, n);
-        } else {
-            memcpy(y, t->acc + r * t->acc_stride, (size_t)n * sizeof *y);
+            k->add(sums, sums, j->bias + p->first, p->n);
+            k->add(up, up, j->bias + p->s[1].first + p->first, p->n);
         }
+        k->swiglu(y + p->first, sums, up, p->n);
+    } else if (j->bias) {
+        k->add(y + p->first, sums, j->bias + p->first, p->n);
+    } else {
+        memcpy(y + p->first, sums, (size_t)p->n * sizeof *y);
     }
 }
 
-static void linear_task(const linear_job *j, int task, int thread) {
-    int si = 0;
-    while (task >= j->first_task[si + 1]) si++;
-    const cpu_segment *s = &j->w->segment[si];
-    int64_t panel = (int64_t)(task - j->first_task[si]) * j->panels_per_task;
-    int n_panels = (int)(s->n_panels - panel < j->panels_per_task ? s->n_panels - panel : j->panels_per_task);
-    int64_t n = n_panels * PANEL;
-    if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
-    const x_rows *x = &j->x[j->b->k.x_format[s->type]];
+static void linear_task(const void *job, int task, int thread) {
+    const linear_job *j = job;
+    const task_panels p = panels_of(j, 0, task, thread);
     float *acc = thread_acc(j->b, thread);
-    const unsigned char *w = panels_at(j->b, j->w, s, panel, n_panels, thread);
     for (int row = 0; row < j->n_rows; row += ROW_TILE) {
         int n_rows = j->n_rows - row < ROW_TILE ? j->n_rows - row : ROW_TILE;
-        matmul_tile t = {.acc = acc,
-                         .acc_stride = n_panels * PANEL,
-                         .w = w,
-                         .panel_stride = s->panel_bytes,
-                         .x = x->data + row * x->stride,
-                         .x_stride = x->stride,
-                         .n_rows = n_rows,
-                         .n_panels = n_panels};
-        tile_sum(j->b, s->type, &t, j->w->k, j->o->args.linear.pieces);
-        store_columns(j, &t, row, s->first + panel * PANEL, n);
+        for (int i = 0; i <= j->gated; i++) {
+            x_rows x = j->x[format_of(j, p.s + i)];
+            x.data += row * x.stride;
+            sum_panels(j, &p, i, x, n_rows, acc);
+        }
+        for (int r = 0; r < n_rows; r++) store_row(j, &p, acc, r, cpu_row(j->b, &j->o->out[0], row + r));
     }
 }
+
+// ---- who computes what -----------------------------------------------------------------------------------------------------
+
+typedef void task_fn(const void *job, int task, int thread);
+
+typedef struct stretch_job {
+    cpu_backend *b;
+    task_fn *run;
+    const void *job;
+} stretch_job;
 
 // Stretch i, then what is left of the others. A thread reads one stretch of weights from its beginning on, so that what is fetched
 // ahead of a task is what the thread's next task reads.
-static void linear_stretches(void *ctx, int i, int thread) {
-    const linear_job *j = ctx;
+static void run_stretches(void *ctx, int i, int thread) {
+    const stretch_job *j = ctx;
     int n = pool_n_threads(j->b->threads), task;
     for (int s = 0; s < n; s++) {
         task_stretch *from = &j->b->stretches[(i + s) % n];
         while ((task = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed)) < from->end) {
-            linear_task(j, task, thread);
+            j->run(j->job, task, thread);
         }
     }
+}
+
+// Runs all tasks; `work` as of cpu_for.
+static void run_tasks(cpu_backend *b, int64_t tasks, int64_t work, task_fn *run, const void *job) {
+    const int64_t n = pool_n_threads(b->threads);
+    for (int64_t i = 0; i < n; i++) {
+        atomic_store_explicit(&b->stretches[i].next, (int)(tasks * i / n), memory_order_relaxed);
+        b->stretches[i].end = (int)(tasks * (i + 1) / n);
+    }
+    stretch_job j = {b, run, job};
+    cpu_for(b, (int)n, work, run_stretches, &j);
 }
 
 // Panels per task: enough tasks that threads end together, few enough that a task streams a while and, of many rows, that they are
@@ -173,34 +259,19 @@ void cpu_linear(cpu_backend *b, const op *o) {
     linear_job j = {.b = b, .o = o, .w = w, .n_rows = cpu_rows(b, &o->in[0])};
     if (j.n_rows == 0) return;
     if (o->in[2].where != STORAGE_NONE) j.bias = b->weights[o->in[2].id].vector;
-    int64_t total = 0;
-    for (int s = 0; s < w->n_segments; s++) {
-        x_format f = b->k.x_format[w->segment[s].type];
-        if (!j.x[f].data) j.x[f] = prepare_x(b, &o->in[0], f);
-        total += w->segment[s].n_panels;
-    }
-    j.panels_per_task = choose_panels(b, total, j.n_rows);
-    for (int s = 0; s < w->n_segments; s++) {
-        j.first_task[s + 1] =
-            j.first_task[s] + (int)((w->segment[s].n_panels + j.panels_per_task - 1) / j.panels_per_task);
-    }
-    const int64_t n = pool_n_threads(b->threads), tasks = j.first_task[w->n_segments];
-    for (int64_t i = 0; i < n; i++) {
-        atomic_store_explicit(&b->stretches[i].next, (int)(tasks * i / n), memory_order_relaxed);
-        b->stretches[i].end = (int)(tasks * (i + 1) / n);
-    }
-    cpu_for(b, (int)n, total * PANEL * w->k * j.n_rows, linear_stretches, &j);
+    const int64_t total = start_job(&j), tasks = deal_tasks(&j, choose_panels(b, total, j.n_rows));
+    run_tasks(b, tasks, total * PANEL * w->k * j.n_rows, linear_task, &j);
 }
 
 // ---- experts -------------------------------------------------------------------------------------------------------------
 
 typedef struct expert_job {
     linear_job linear;
-    const int32_t *order; // entries (row * used + slot), sorted by expert, in row order inside one
-    const int32_t *first; // [n_experts + 1]
-    int used;
+    const int32_t *order;   // entries (row * used + slot), sorted by expert, in row order inside one
+    const int32_t *first;   // [n_experts + 1]
+    const int32_t *touched; // [n_touched] experts that have rows
+    int n_touched, used;
     bool x_has_slots;
-    int64_t panels; // of one expert, all segments
     int tasks_per_expert;
 } expert_job;
 
@@ -215,51 +286,34 @@ static x_rows expert_x(const expert_job *j, const x_rows *x, int64_t bytes, int 
     return (x_rows){dst, bytes};
 }
 
-static void expert_segment(const expert_job *j, const cpu_segment *s, int expert, int64_t panel, int thread) {
+static void expert_task(const void *job, int task, int thread) {
+    const expert_job *j = job;
     const linear_job *l = &j->linear;
-    int n_panels = (int)(s->n_panels - panel < l->panels_per_task ? s->n_panels - panel : l->panels_per_task);
-    int64_t n = n_panels * PANEL;
-    if (panel * PANEL + n > s->n_rows) n = s->n_rows - panel * PANEL;
-    const unsigned char *w = panels_at(l->b, l->w, s, expert * s->n_panels + panel, n_panels, thread);
-    x_format format = l->b->k.x_format[s->type];
-    int64_t bytes = x_row_bytes(format, l->w->k);
+    const int expert = j->touched[task / j->tasks_per_expert];
+    const task_panels p = panels_of(l, expert, task % j->tasks_per_expert, thread);
     float *acc = thread_acc(l->b, thread);
     const tensor *out = &l->o->out[0];
     for (int at = j->first[expert]; at < j->first[expert + 1]; at += ROW_TILE) {
         int n_rows = j->first[expert + 1] - at < ROW_TILE ? j->first[expert + 1] - at : ROW_TILE;
-        x_rows x = expert_x(j, &l->x[format], bytes, at, n_rows, thread);
-        matmul_tile t = {.acc = acc,
-                         .acc_stride = n_panels * PANEL,
-                         .w = w,
-                         .panel_stride = s->panel_bytes,
-                         .x = x.data,
-                         .x_stride = x.stride,
-                         .n_rows = n_rows,
-                         .n_panels = n_panels};
-        tile_sum(l->b, s->type, &t, l->w->k, l->o->args.linear.pieces);
-        for (int i = 0; i < n_rows; i++) {
-            int32_t entry = j->order[at + i];
-            float *y =
-                cpu_row(l->b, out, entry / j->used) + entry % j->used * out->stride[1] + s->first + panel * PANEL;
-            memcpy(y, acc + i * t.acc_stride, (size_t)n * sizeof *y);
+        x_rows x = {0};
+        for (int i = 0; i <= l->gated; i++) {
+            x_format format = format_of(l, p.s + i);
+            bool there = i == 1 && format == format_of(l, p.s);
+            if (!there) x = expert_x(j, &l->x[format], x_row_bytes(format, l->w->k), at, n_rows, thread);
+            sum_panels(l, &p, i, x, n_rows, acc);
+        }
+        for (int r = 0; r < n_rows; r++) {
+            int32_t entry = j->order[at + r];
+            float *y = cpu_row(l->b, out, entry / j->used) + entry % j->used * out->stride[1];
+            store_row(l, &p, acc, r, y);
         }
     }
-}
-
-static void expert_task(void *ctx, int task, int thread) {
-    const expert_job *j = ctx;
-    int expert = task / j->tasks_per_expert, within = task % j->tasks_per_expert;
-    if (j->first[expert] == j->first[expert + 1]) return;
-    int si = 0;
-    while (within >= j->linear.first_task[si + 1]) si++;
-    int64_t panel = (int64_t)(within - j->linear.first_task[si]) * j->linear.panels_per_task;
-    expert_segment(j, &j->linear.w->segment[si], expert, panel, thread);
 }
 
 // A stable counting sort of (row, slot) by expert.
 static void group_by_expert(cpu_backend *b, const tensor *ids, int n_experts, expert_job *j) {
     int n_rows = cpu_rows(b, ids), used = j->used;
-    int32_t *first = b->expert_rows, *order = first + n_experts + 1;
+    int32_t *first = b->expert_rows, *touched = first + n_experts + 1, *order = touched + n_experts;
     memset(first, 0, (size_t)(n_experts + 1) * sizeof *first);
     for (int r = 0; r < n_rows; r++) {
         const int32_t *id = (const int32_t *)(const void *)cpu_row(b, ids, r);
@@ -272,7 +326,10 @@ static void group_by_expert(cpu_backend *b, const tensor *ids, int n_experts, ex
     }
     memmove(first + 1, first, (size_t)n_experts * sizeof *first); // each start has moved to its end
     first[0] = 0;
-    j->order = order, j->first = first;
+    for (int e = 0; e < n_experts; e++) {
+        if (first[e] < first[e + 1]) touched[j->n_touched++] = e;
+    }
+    j->order = order, j->first = first, j->touched = touched;
 }
 
 void cpu_expert_linear(cpu_backend *b, const op *o) {
@@ -283,16 +340,7 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
                     .x_has_slots = o->in[0].n_dims == 3};
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;
-    for (int s = 0; s < w->n_segments; s++) {
-        x_format f = b->k.x_format[w->segment[s].type];
-        if (!j.linear.x[f].data) j.linear.x[f] = prepare_x(b, &o->in[0], f);
-        j.panels += w->segment[s].n_panels;
-    }
-    j.linear.panels_per_task = choose_panels(b, j.panels * (entries < n_experts ? entries : n_experts), ROW_TILE);
-    for (int s = 0; s < w->n_segments; s++) {
-        int64_t tasks = (w->segment[s].n_panels + j.linear.panels_per_task - 1) / j.linear.panels_per_task;
-        j.linear.first_task[s + 1] = j.linear.first_task[s] + (int)tasks;
-    }
-    j.tasks_per_expert = j.linear.first_task[w->n_segments];
-    cpu_for(b, n_experts * j.tasks_per_expert, j.panels * PANEL * w->k * entries, expert_task, &j);
+    const int64_t panels = start_job(&j.linear);
+    j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(b, panels * j.n_touched, ROW_TILE));
+    run_tasks(b, (int64_t)j.n_touched * j.tasks_per_expert, panels * PANEL * w->k * entries, expert_task, &j);
 }
