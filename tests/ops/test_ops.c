@@ -63,8 +63,10 @@ static void bench_start_with(bench *b, int threads, cpu_level level, int max_row
     assert_int_equal(pool_create(&b->threads, threads, &b->err), STATUS_OK);
     assert_int_equal(backends_create_cpu(&b->device, b->threads, level, &b->err), STATUS_OK);
     if (keep_rows) backends_cpu_keep_rows(b->device);
-    for (int i = 0; i < b->weights.n; i++)
+    for (int i = 0; i < b->weights.n; i++) {
+        if (b->weights.w[i].absorbed) continue;
         assert_int_equal(b->device->vt->weight_upload(b->device, &b->weights, i, &b->err), STATUS_OK);
+    }
     assert_int_equal(b->device->vt->prepare(b->device, &b->g, bytes, &cache, &limits, &b->err), STATUS_OK);
 }
 

@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -125,9 +126,20 @@ static status upload_vector(cpu_weight *dst, const weight *w, error *err) {
     return STATUS_OK;
 }
 
+// Packed weights lie behind one another in one block, which big pages fill but for its end.
+static status reserve_panels(cpu_backend *b, const weight_set *weights, error *err) {
+    for (int i = 0; i < weights->n; i++) {
+        const weight *w = &weights->w[i];
+        if (!w->absorbed && w->role != WEIGHT_VECTOR) b->panels_bytes += cpu_weight_bytes(&b->base, w);
+    }
+    b->panels = pages_alloc(b->panels_bytes);
+    return b->panels ? STATUS_OK : error_no_memory(err, (unsigned long long)b->panels_bytes);
+}
+
 static status upload_segment(cpu_backend *b, const weight *w, int i, cpu_segment *s, error *err) {
-    s->panels = pages_alloc(segment_bytes(s, w->n_experts));
-    if (!s->panels) return error_no_memory(err, (unsigned long long)segment_bytes(s, w->n_experts));
+    s->panels = b->panels + b->panels_used;
+    b->panels_used += segment_bytes(s, w->n_experts);
+    assert(b->panels_used <= b->panels_bytes); // absorbed weights are not uploaded
     weight_part part = w->part[i];
     float *f32 = NULL;
     const void *f32_data[1];
@@ -155,6 +167,7 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
         b->weights = calloc((size_t)weights->n, sizeof *b->weights);
         if (!b->weights) return error_no_memory(err, (unsigned long long)weights->n * sizeof *b->weights);
         b->n_weights = weights->n;
+        TRY(reserve_panels(b, weights, err));
     }
     const weight *w = &weights->w[id];
     cpu_weight *dst = &b->weights[id];
@@ -261,13 +274,9 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
 
 static void cpu_destroy(backend *base) {
     cpu_backend *b = (cpu_backend *)base;
-    for (int i = 0; i < b->n_weights; i++) {
-        cpu_weight *w = &b->weights[i];
-        free(w->vector);
-        for (int s = 0; s < w->n_segments; s++)
-            pages_free(w->segment[s].panels, segment_bytes(&w->segment[s], w->n_experts));
-    }
+    for (int i = 0; i < b->n_weights; i++) free(b->weights[i].vector);
     free(b->weights);
+    pages_free(b->panels, b->panels_bytes);
     pages_free(b->workspace, b->workspace_bytes);
     pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
     pages_free(b->split, b->sizes.split);

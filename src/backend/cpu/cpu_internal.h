@@ -13,7 +13,7 @@ typedef struct cpu_segment {
     dtype type;
     int64_t first, n_rows; // outputs [first, first + n_rows) of the weight
     int64_t n_panels, panel_bytes;
-    unsigned char *panels;   // owned; NULL: not packed
+    unsigned char *panels;   // of the backend's block; NULL: not packed
     const void *const *rows; // borrowed; if not packed: rows of each expert
 } cpu_segment;
 
@@ -57,7 +57,9 @@ typedef struct cpu_backend {
     cpu_kernels k;
     bool keeps_rows; // weights are not packed when they are loaded
     int n_weights;
-    cpu_weight *weights; // owned, by number in the weight set
+    cpu_weight *weights;               // owned, by number in the weight set
+    unsigned char *panels;             // owned; the packed weights
+    int64_t panels_bytes, panels_used; // of it
 
     // from prepare on
     const op_list *list;
