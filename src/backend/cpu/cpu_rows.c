@@ -110,13 +110,11 @@ static void swiglu_row(void *ctx, int r, int thread) {
 }
 void cpu_swiglu(cpu_backend *b, const op *o) { run_rows(b, o, &o->out[0], swiglu_row); }
 
-// The largest p not yet taken, the lowest id among equals. NaN compares false, so a faulty row still gets valid ids.
-static int take_largest(const float *p, int n, const int32_t *taken, int n_taken) {
+// The largest p that is not negative, the lowest id among equals. NaN compares false, so a faulty row still gets valid ids.
+static int largest(const float *p, int n) {
     int best = -1;
     for (int e = 0; e < n; e++) {
-        bool used = false;
-        for (int s = 0; s < n_taken; s++) used |= taken[s] == e;
-        if (!used && (best < 0 || p[e] > p[best])) best = e;
+        if (!(p[e] < 0) && (best < 0 || p[e] > p[best])) best = e;
     }
     return best;
 }
@@ -131,13 +129,18 @@ static void router_row(void *ctx, int r, int thread) {
     if (!j->b->k.all_below(p, n, INFINITY)) cpu_mark_fault(j->b, o, &o->in[0], r); // -infinity would only look unlikely
     j->b->k.softmax(p, n, &l);                                                     // the logits have no other reader
     for (int s = 0; s < used; s++) {
-        ids[s] = take_largest(p, n, ids, s);
+        ids[s] = largest(p, n);
         chosen[s] = p[ids[s]] / l;
+        p[ids[s]] = -1; // taken
         sum += chosen[s];
     }
     for (int s = 0; o->args.router.normalize && s < used; s++) chosen[s] /= sum;
 }
-void cpu_router_topk(cpu_backend *b, const op *o) { run_rows(b, o, &o->in[0], router_row); }
+void cpu_router_topk(cpu_backend *b, const op *o) {
+    row_job job = {b, o};
+    const int n = cpu_rows(b, &o->in[0]);
+    cpu_for(b, n, n * o->in[0].dim[1] * o->args.router.n_used, router_row, &job);
+}
 
 static void combine_row(void *ctx, int r, int thread) {
     (void)thread;
