@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { LANES = 4 };
+#define UNITS_ALONE(n_rows) ((n_rows) == 1 ? DECODE_UNITS : 1) // more has not been measured on such a processor
 typedef int32x4_t vi;
 typedef float32x4_t vf;
 

@@ -8,15 +8,16 @@
 #include "backend/cpu/simd/quant_unpack_tmpl.h"
 #include "backend/cpu/simd/unroll.h"
 
-// Before inclusion, where registers allow more than one vector of outputs at a time for some numbers of rows:
-//   QUANT_SHAPES(X)   X(rows, units) for each number of rows from 1 to TILE_ROWS
-#ifndef QUANT_SHAPES
-#define QUANT_SHAPES(X) X(1, DECODE_UNITS) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1) X(8, 1)
-#endif
 // acc plus the sums of pairs of products of 16-bit lanes.
 #ifndef VI_MADD16_ADD
 #define VI_MADD16_ADD(acc, a, b) vi_add32(acc, vi_madd16(a, b))
 #define VI_MADD16_IS_FAST false
+#endif
+
+// Vectors of outputs that so many rows compute at a time where they pass the weights alone. All of a panel's are read from memory
+// once, and its latency is hidden behind more arithmetic.
+#ifndef UNITS_ALONE
+#define UNITS_ALONE(n_rows) DECODE_UNITS
 #endif
 
 enum {
@@ -138,18 +139,26 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
     }
 }
 
-// The group's rows of the vectors [unit, unit_end).
-#define STRIP_CASE(n_r, n_u) \
-    case n_r: { \
-        int u = unit; \
-        for (; u + (n_u) <= unit_end; u += (n_u)) tile_part(f, t, u, n_u, n_r, g); \
-        for (; (n_u) > 1 && u < unit_end; u++) tile_part(f, t, u, 1, n_r, g); \
-        break; \
-    }
-INLINE void strip(quant_format f, const matmul_tile *t, int unit, int unit_end, row_group g) {
-    switch (g.n_rows) { QUANT_SHAPES(STRIP_CASE) }
+// The group's n_rows rows (a constant) of the vectors [unit, unit_end).
+INLINE void strip_rows(quant_format f, const matmul_tile *t, int unit, int unit_end, int n_rows, row_group g) {
+    const int n = UNITS_ALONE(n_rows);
+    for (; n > 1 && g.n_groups == 1 && unit + n <= unit_end; unit += n) tile_part(f, t, unit, n, n_rows, g);
+    for (; unit < unit_end; unit++) tile_part(f, t, unit, 1, n_rows, g);
 }
-#undef STRIP_CASE
+
+INLINE void strip(quant_format f, const matmul_tile *t, int unit, int unit_end, row_group g) {
+    switch (g.n_rows) {
+    case 1: strip_rows(f, t, unit, unit_end, 1, g); break;
+    case 2: strip_rows(f, t, unit, unit_end, 2, g); break;
+    case 3: strip_rows(f, t, unit, unit_end, 3, g); break;
+    case 4: strip_rows(f, t, unit, unit_end, 4, g); break;
+    case 5: strip_rows(f, t, unit, unit_end, 5, g); break;
+    case 6: strip_rows(f, t, unit, unit_end, 6, g); break;
+    case 7: strip_rows(f, t, unit, unit_end, 7, g); break;
+    case 8: strip_rows(f, t, unit, unit_end, 8, g); break;
+    }
+}
+_Static_assert(TILE_ROWS == 8, "strip has a case for each");
 
 // Up to TILE_ROWS rows stream the weights past all of k. More rows are dealt into groups of nearly equal size that pass one piece of
 // a panel after the other, so that it is read from memory once.

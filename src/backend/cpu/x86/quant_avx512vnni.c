@@ -4,8 +4,6 @@
 
 #include "backend/cpu/simd/int_avx512vnni.h"
 
-// Two panels beat one for every number of rows, and four: measured (bench/results/2026-11-30-widths.md).
-#define QUANT_SHAPES(X) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2)
 #define QUANT_DOT "backend/cpu/simd/dot_quads_tmpl.h"
 #include "backend/cpu/simd/quant_tmpl.h"
 
