@@ -167,7 +167,8 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
     return p;
 }
 
-// The sums of a task's panels, of segment p->s + which, for rows of x.
+// The sums of a task's panels, of segment p->s + which, for rows of x. What is gated has one piece: up's sums take the second place of
+// the stack.
 static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
     const cpu_segment *s = p->s + which;
     matmul_tile t = {.acc = acc + which * TILE_SUMS,
