@@ -307,6 +307,22 @@ static void test_one_piece(void **state) {
     check_one_piece(true);
 }
 
+// A product of gate and up at once, which only passes for other backends make.
+static void test_refused_gated(void **state) {
+    (void)state;
+    bench b;
+    bench_init(&b, "emu:910B3,tile=16", DTYPE_BF16);
+    numbers n = numbers_make(DTYPE_BF16, 1);
+    tensor x = op_embed(&b.g, add_weight(&b, WEIGHT_EMBED, 1, TOKENS, INPUTS, n.table));
+    op_linear(&b.g, x, add_weight(&b, WEIGHT_LINEAR, 1, OUTPUTS, INPUTS, n.weight), -1, 1);
+    assert_int_equal(b.device->vt->supports(b.device, &b.g.ops[1], &b.weights, &b.err), STATUS_OK);
+    b.g.ops[1].args.linear.gated = true;
+    assert_int_equal(b.device->vt->supports(b.device, &b.g.ops[1], &b.weights, &b.err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(b.err.text, "gate and up"));
+    bench_deinit(&b);
+    numbers_free(&n);
+}
+
 // What has no tree is refused at load.
 static void test_refused_pieces(void **state) {
     (void)state;
@@ -426,6 +442,7 @@ int main(void) {
         cmocka_unit_test(test_pieces_of_experts),
         cmocka_unit_test(test_one_piece),
         cmocka_unit_test(test_refused_pieces),
+        cmocka_unit_test(test_refused_gated),
         cmocka_unit_test(test_mixtures),
         cmocka_unit_test(test_mixture_takes_the_chosen),
         cmocka_unit_test(test_only_chosen_experts),

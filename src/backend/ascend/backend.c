@@ -63,6 +63,11 @@ static status ascend_supports(const backend *base, const op *o, const weight_set
     const ascend_backend *b = (const ascend_backend *)base;
     char text[128];
     TRY(ascend_pieces_supported(b, o, err));
+    if ((o->code == OP_LINEAR || o->code == OP_EXPERT_LINEAR) && o->args.linear.gated)
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "%s of layer %d holds gate and up in one product, which %s has no operator for; leave out PASS_FUSE_SWIGLU",
+            o->label, o->layer, ascend_device_text(&b->device, text));
     for (int i = 0; i < o->n_in; i++) {
         if (o->in[i].where != STORAGE_WEIGHT) continue;
         const weight *w = &weights->w[o->in[i].id];
