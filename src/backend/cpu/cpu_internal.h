@@ -85,7 +85,7 @@ typedef struct cpu_backend {
 } cpu_backend;
 
 typedef void cpu_op_fn(cpu_backend *b, const op *o);
-// One per line of OPCODE_LIST. Matrices are in cpu_matmul.c, what touches the cache in cpu_attention.c, the rest in cpu_rows.c.
+// One per line of OPCODE_LIST. Matrices are in cpu_matmul.c, the cache in cpu_kv.c, attention in cpu_attention.c, the rest in cpu_rows.c.
 #define CPU_OP_DECLARE(name, fn, flops, text) cpu_op_fn cpu_##fn;
 OPCODE_LIST(CPU_OP_DECLARE)
 #undef CPU_OP_DECLARE
@@ -96,6 +96,13 @@ static inline int cpu_rows(const cpu_backend *b, const tensor *t) {
 }
 static inline float *cpu_row(const cpu_backend *b, const tensor *t, int64_t r) {
     return (float *)(void *)(b->workspace + b->list->temps[t->id].offset) + t->offset + r * t->stride[0];
+}
+
+// Where a row is kept, and the row before it on its path (-1: the path begins with it).
+static inline int cpu_slot(const step_inputs *in, int r) { return in->slot ? in->slot[r] : in->pos[r]; }
+static inline int cpu_parent(const step_inputs *in, int r) {
+    if (in->parent) return in->parent[r];
+    return r > 0 && in->seq[r - 1] == in->seq[r] ? r - 1 : -1;
 }
 
 // The operation `o` found row `row` of t not to be finite: the first to find so names the row's fault, by the operation that made
