@@ -20,17 +20,20 @@ INLINE vi pairs(quant_format f, vi w, vi x) { return f.is_signed ? vi_pairs_sign
 
 enum { STARTS_BELOW = 1 }; // isum begins with what the offset of the weights adds too much
 
-// isum[r] += scale * (weights . x) over the groups of one step.
-INLINE void step_rows(quant_format f, block_rows b, vi *isum, dot_step step) {
+// isum[u][r] += scale * (weights . x) over the groups of one step.
+INLINE void step_rows(quant_format f, const block_rows *b, vi (*isum)[TILE_ROWS], const dot_step *step) {
     const int chain = chain_length(f), n = step_groups(f);
-    vi w[GROUPS];
-    UNROLL for (int g = 0; g < n; g++) w[g] = operand(f, unpack_group(f, step.chunk, b.ahead, step.g0 + g));
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        vi s = vi_zero();
-        UNROLL for (int g = 0; g < n; g++) {
-            const vi product = pairs(f, w[g], x_group(b, r, step.x_at + 4 * g));
-            s = g % chain == 0 ? product : vi_add16(s, product);
-            if (g % chain == chain - 1 || g == n - 1) isum[r] = vi_add32(isum[r], vi_madd16(s, step.scale));
+    UNROLL for (int u = 0; u < b->n_units; u++) {
+        vi w[GROUPS];
+        UNROLL for (int g = 0; g < n; g++) w[g] = operand(f, unpack_step_group(f, b, step, u, g));
+        UNROLL for (int r = 0; r < b->n_rows; r++) {
+            vi s = vi_zero();
+            UNROLL for (int g = 0; g < n; g++) {
+                const vi product = pairs(f, w[g], x_group(b, r, step->x_at + 4 * g));
+                s = g % chain == 0 ? product : vi_add16(s, product);
+                if (g % chain != chain - 1 && g != n - 1) continue;
+                isum[u][r] = vi_add32(isum[u][r], vi_madd16(s, step->scale[u]));
+            }
         }
     }
 }

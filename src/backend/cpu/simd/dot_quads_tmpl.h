@@ -19,48 +19,47 @@ INLINE bool sums_are_16_bits(quant_format f) {
     return VI_MADD16_IS_FAST && f.n_sub == 8 && f.low_bits == 4 && !f.high_bits && !f.is_signed && !f.is_table;
 }
 
-// isum[r] += scale * (weights . x), 16 k at a time.
-INLINE void quad_rows_16_bits(block_rows b, int first, vi *isum, const vi *w, dot_step step) {
-    const vi scale = vi_and(step.scale, vi_set32(0xffff)); // the upper halves of sums are their signs
-    UNROLL for (int g0 = 0; g0 < GROUPS; g0 += 4) {
-        vi s[TILE_ROWS];
-        UNROLL for (int r = first; r < b.n_rows; r++) s[r] = vi_zero();
-        UNROLL for (int g = g0; g < g0 + 4; g++) {
-            UNROLL for (int r = first; r < b.n_rows; r++) s[r] = vi_dot(s[r], w[g], x_group(b, r, step.x_at + 4 * g));
+// s[u][r] += weights . x over n groups from g0 on. Rows and vectors take turns within a group, because each one's sums are a chain whose
+// instructions wait for the last one's result.
+INLINE void quad_sums(quant_format f, const block_rows *b, vi (*s)[TILE_ROWS], const dot_step *step, int g0, int n) {
+    UNROLL for (int g = g0; g < g0 + n; g++) {
+        vi w[DECODE_UNITS];
+        UNROLL for (int u = 0; u < b->n_units; u++) w[u] = operand(f, unpack_step_group(f, b, step, u, g));
+        UNROLL for (int r = 0; r < b->n_rows; r++) {
+            const vi x = x_group(b, r, step->x_at + 4 * g);
+            UNROLL for (int u = 0; u < b->n_units; u++) s[u][r] = vi_dot(s[u][r], w[u], x);
         }
-        UNROLL for (int r = first; r < b.n_rows; r++) isum[r] = VI_MADD16_ADD(isum[r], s[r], scale);
     }
 }
 
-// isum[r] += scale * (weights . x) for rows from `first` on. Rows take turns within a group, because each one's sums are a chain
-// whose instructions wait for the last one's result.
-INLINE void quad_rows(quant_format f, block_rows b, int first, vi *isum, const vi *w, dot_step step) {
-    if (sums_are_16_bits(f)) {
-        quad_rows_16_bits(b, first, isum, w, step);
+// isum[u][r] += scale * (weights . x).
+INLINE void quad_rows(quant_format f, const block_rows *b, vi (*isum)[TILE_ROWS], const dot_step *step) {
+    if (!f.n_sub) {
+        quad_sums(f, b, isum, step, 0, GROUPS);
         return;
     }
-    const vi wide = wide_scale(step.scale);
-    vi s[TILE_ROWS];
-    UNROLL for (int r = first; r < b.n_rows; r++) s[r] = f.n_sub ? vi_zero() : isum[r];
-    UNROLL for (int g = 0; g < step_groups(f); g++) {
-        UNROLL for (int r = first; r < b.n_rows; r++) s[r] = vi_dot(s[r], w[g], x_group(b, r, step.x_at + 4 * g));
-    }
-    UNROLL for (int r = first; r < b.n_rows; r++) isum[r] = f.n_sub ? vi_add32(isum[r], vi_mul32(s[r], wide)) : s[r];
-}
-
-INLINE void unpack_step(quant_format f, block_rows b, vi *w, dot_step step) {
-    UNROLL for (int g = 0; g < step_groups(f); g++) {
-        w[g] = operand(f, unpack_group(f, step.chunk, b.ahead, step.g0 + g));
+    const bool short_sums = sums_are_16_bits(f);
+    const int n = short_sums ? 4 : step_groups(f);
+    UNROLL for (int g = 0; g < step_groups(f); g += n) {
+        vi s[DECODE_UNITS][TILE_ROWS];
+        UNROLL for (int u = 0; u < b->n_units; u++) { UNROLL for (int r = 0; r < b->n_rows; r++) s[u][r] = vi_zero(); }
+        quad_sums(f, b, s, step, g, n);
+        UNROLL for (int u = 0; u < b->n_units; u++) {
+            // of short sums the upper halves are their signs
+            const vi scale = short_sums ? vi_and(step->scale[u], vi_set32(0xffff)) : wide_scale(step->scale[u]);
+            UNROLL for (int r = 0; r < b->n_rows; r++) {
+                isum[u][r] = short_sums ? VI_MADD16_ADD(isum[u][r], s[u][r], scale)
+                                        : vi_add32(isum[u][r], vi_mul32(s[u][r], scale));
+            }
+        }
     }
 }
 
 #ifndef QUANT_DOT_MATRIX
 enum { STARTS_BELOW = 1 }; // isum begins with what the offset of the weights adds too much
 
-INLINE void step_rows(quant_format f, block_rows b, vi *isum, dot_step step) {
-    vi w[GROUPS];
-    unpack_step(f, b, w, step);
-    quad_rows(f, b, 0, isum, w, step);
+INLINE void step_rows(quant_format f, const block_rows *b, vi (*isum)[TILE_ROWS], const dot_step *step) {
+    quad_rows(f, b, isum, step);
 }
 INLINE void finish_rows(vi *isum, int n_rows) { (void)isum, (void)n_rows; }
 #endif

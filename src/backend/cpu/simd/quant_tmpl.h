@@ -20,86 +20,115 @@
 #define UNITS_ALONE(n_rows) DECODE_UNITS
 #endif
 
+// Vectors of outputs whose sums grow together, so that they share what is read of x and hide each other's latency (1: one after the
+// other, where registers are few).
+#ifndef UNITS_TOGETHER
+#define UNITS_TOGETHER 1
+#endif
+
 enum {
     UNITS = PANEL / LANES, // vectors per panel
     GROUPS = 8,            // of 4 k in a chunk
     TILE_ROWS = 8,         // rows per unpacked group of weights, at most
     FEW_GROUPS = 3,
-    FEW_K = 256,   // k that few groups of rows pass before the next ones: memory is what they wait for
-    MANY_K = 4096, // of more groups: starting is what costs
+    FEW_BYTES =
+        4608, // that few groups of rows pass before the next ones: memory is what they wait for, and what was fetched must stay
+    MANY_K = 4096,                        // that more groups pass: starting is what costs
     DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time, at most
     PREFETCH = 8192, // bytes ahead of the weights being read, of all units, on into the panels that come next: measured
 };
 
-// One block of LANES outputs, from `lane` of its panel, and the same block of n_rows rows of activations.
+// A block of some vectors of outputs, and the same block of n_rows rows of activations.
 typedef struct block_rows {
-    const uint8_t *w;
-    int64_t ahead; // from the weights being read to those being prefetched, in bytes
-    int lane, n_rows;
+    const uint8_t *w[DECODE_UNITS];    // the block in each vector's panel
+    const uint8_t *next[DECODE_UNITS]; // what is fetched from memory meanwhile, as many bytes
+    int lane[DECODE_UNITS];            // which lanes of its panel: the first
+    int n_units, n_rows;
     const char *x;
     int64_t x_stride;
 } block_rows;
 
 // The 4 activations `at` bytes into a block of row r, to every lane.
-INLINE vi x_group(block_rows b, int r, int64_t at) {
+INLINE vi x_group(const block_rows *b, int r, int64_t at) {
     int32_t four;
-    memcpy(&four, b.x + r * b.x_stride + at, 4);
+    memcpy(&four, b->x + r * b->x_stride + at, 4);
     return vi_set32(four);
 }
 
-// One step of a block: the groups from g0 on of a chunk, whose activations begin x_at bytes into the block of x, and the scale of
-// their sub-block: each output's in both halves of its lane.
+// One step of a block: the groups from g0 on of the chunk that begins `at` bytes into the block, whose activations begin x_at bytes into the
+// block of x, and the scale of their sub-block: each output's in both halves of its lane.
 typedef struct dot_step {
-    const uint8_t *chunk;
+    int64_t at;
     int g0;
     int64_t x_at;
-    vi scale;
+    vi scale[DECODE_UNITS];
 } dot_step;
+
+// Group g of the step, of the vector u.
+INLINE vi unpack_step_group(quant_format f, const block_rows *b, const dot_step *step, int u, int g) {
+    const int64_t at = step->at + 4 * b->lane[u];
+    return unpack_group(f, b->w[u] + at, b->next[u] + at, step->g0 + g);
+}
 
 #include QUANT_DOT
 
 INLINE bool has_sums(quant_format f) { return f.n_sub && (f.min != QUANT_MIN_NONE || operand_offset(f)); }
 
-// One chunk of 32 k: sums of products in isum, of sub-scales or minimums times sums of x in msum.
-INLINE void add_chunk(quant_format f, block_rows b, int c, vi *isum, vi *msum) {
-    const uint8_t *chunk = b.w + quant_codes_at(f) + c * quant_chunk_bytes(f) + 4 * b.lane;
+// isum[u][r] += the products of one chunk of 32 k.
+INLINE void add_products(quant_format f, const block_rows *b, int c, vi (*isum)[TILE_ROWS]) {
     const int64_t q_at = (f.block == 32 ? offsetof(quant_block32, q) : offsetof(quant_block256, q)) + 32 * c;
-    const chunk_scales scales = read_scales(f, b.w, b.lane, c);
     const int n = step_groups(f);
+    chunk_scales scales[DECODE_UNITS];
+    UNROLL for (int u = 0; u < b->n_units; u++) scales[u] = read_scales(f, b->w[u], b->lane[u], c);
     UNROLL for (int g0 = 0; g0 < GROUPS; g0 += n) {
-        step_rows(f, b, isum, (dot_step){chunk, g0, q_at + 4 * g0, scales.half[g0 / 4]});
-    }
-    if (!has_sums(f)) return;
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        const quant_block256 *xb = (const quant_block256 *)(b.x + r * b.x_stride);
-        int32_t two;
-        memcpy(&two, xb->sum16 + 2 * c, 4);
-        msum[r] = VI_MADD16_ADD(msum[r], scales.sums, vi_set32(two));
+        dot_step step = {.at = quant_codes_at(f) + c * quant_chunk_bytes(f), .g0 = g0, .x_at = q_at + 4 * g0};
+        UNROLL for (int u = 0; u < b->n_units; u++) step.scale[u] = scales[u].half[g0 / 4];
+        step_rows(f, b, isum, &step);
     }
 }
 
-// acc[r] continued over the block.
-INLINE void add_block(quant_format f, block_rows b, vf *acc) {
-    vi isum[TILE_ROWS], msum[TILE_ROWS];
-    for (int i = 0; i < quant_codes_at(f) && b.lane == 0; i += 64) __builtin_prefetch(b.w + b.ahead + i);
-    const int offset = operand_offset(f);
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
-        isum[r] = STARTS_BELOW && f.block == 32 && offset ? vi_set32(-offset * x32->sum) : vi_zero();
-        msum[r] = vi_zero();
+// msum[r] += sub-scales or minimums of one chunk, times sums of x.
+INLINE void add_sums(quant_format f, const block_rows *b, int u, int c, vi *msum) {
+    const vi sums = read_scales(f, b->w[u], b->lane[u], c).sums;
+    UNROLL for (int r = 0; r < b->n_rows; r++) {
+        const quant_block256 *xb = (const quant_block256 *)(b->x + r * b->x_stride);
+        int32_t two;
+        memcpy(&two, xb->sum16 + 2 * c, 4);
+        msum[r] = VI_MADD16_ADD(msum[r], sums, vi_set32(two));
     }
-    for (int c = 0; c < f.block / QUANT_CHUNK; c++) add_chunk(f, b, c, isum, msum);
-    finish_rows(isum, b.n_rows);
-    const vf d = vf_load_f16(b.w + 2 * b.lane);
-    const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(b.w + 32 + 2 * b.lane);
-    UNROLL for (int r = 0; r < b.n_rows; r++) {
-        const quant_block32 *x32 = (const quant_block32 *)(b.x + r * b.x_stride);
-        const vf dx = vf_set(x32->d); // d comes first in both kinds of block
-        if (!STARTS_BELOW && f.block == 32 && offset) isum[r] = vi_sub32(isum[r], vi_set32(offset * x32->sum));
-        if (f.n_sub && offset) isum[r] = vi_sub32(isum[r], vi_mul32(msum[r], vi_set32(offset)));
-        acc[r] = vf_fma(vf_from_vi(isum[r]), vf_mul(d, dx), acc[r]);
-        if (f.min == QUANT_MIN_ADDED) acc[r] = vf_fma(m, vf_set(x32->d * (float)x32->sum), acc[r]);
-        if (f.n_sub && f.min != QUANT_MIN_NONE) acc[r] = vf_fnma(vf_from_vi(msum[r]), vf_mul(m, dx), acc[r]);
+}
+
+// acc[u][r] continued over the block.
+INLINE void add_block(quant_format f, const block_rows *b, vf (*acc)[TILE_ROWS]) {
+    vi isum[DECODE_UNITS][TILE_ROWS];
+    UNROLL for (int u = 0; u < b->n_units; u++) {
+        for (int i = 0; i < quant_codes_at(f) && b->lane[u] == 0; i += 64) __builtin_prefetch(b->next[u] + i);
+    }
+    const int offset = operand_offset(f);
+    UNROLL for (int r = 0; r < b->n_rows; r++) {
+        const quant_block32 *x32 = (const quant_block32 *)(b->x + r * b->x_stride);
+        const bool below = STARTS_BELOW && f.block == 32 && offset;
+        const vi first = below ? vi_mul32(vi_set32(x32->sum), vi_set32(-offset)) : vi_zero();
+        UNROLL for (int u = 0; u < b->n_units; u++) isum[u][r] = first;
+    }
+    for (int c = 0; c < f.block / QUANT_CHUNK; c++) add_products(f, b, c, isum);
+    UNROLL for (int u = 0; u < b->n_units; u++) {
+        finish_rows(isum[u], b->n_rows);
+        vi msum[TILE_ROWS]; // apart from the products: both together take more registers than there are
+        UNROLL for (int r = 0; r < b->n_rows; r++) msum[r] = vi_zero();
+        for (int c = 0; c < f.block / QUANT_CHUNK && has_sums(f); c++) add_sums(f, b, u, c, msum);
+        const vf d = vf_load_f16(b->w[u] + 2 * b->lane[u]);
+        const vf m = f.min == QUANT_MIN_NONE ? d : vf_load_f16(b->w[u] + 32 + 2 * b->lane[u]);
+        UNROLL for (int r = 0; r < b->n_rows; r++) {
+            const quant_block32 *x32 = (const quant_block32 *)(b->x + r * b->x_stride);
+            const vf dx = vf_set(x32->d); // d comes first in both kinds of block
+            vi sum = isum[u][r];
+            if (!STARTS_BELOW && f.block == 32 && offset) sum = vi_sub32(sum, vi_set32(offset * x32->sum));
+            if (f.n_sub && offset) sum = vi_sub32(sum, vi_mul32(msum[r], vi_set32(offset)));
+            acc[u][r] = vf_fma(vf_from_vi(sum), vf_mul(d, dx), acc[u][r]);
+            if (f.min == QUANT_MIN_ADDED) acc[u][r] = vf_fma(m, vf_set(x32->d * (float)x32->sum), acc[u][r]);
+            if (f.n_sub && f.min != QUANT_MIN_NONE) acc[u][r] = vf_fnma(vf_from_vi(msum[r]), vf_mul(m, dx), acc[u][r]);
+        }
     }
 }
 
@@ -127,11 +156,16 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
         const int64_t alone = b + far < end ? far * bytes : wrapped;
         const int64_t ahead = g.n_groups == 1 ? alone : turn == 0 ? g.next : 0;
         turn = turn == 0 ? g.n_groups - 1 : turn - 1;
-        UNROLL for (int u = 0; u < n_units; u++) {
-            const uint8_t *panel = (const uint8_t *)t->w + (unit + u) / UNITS * t->panel_stride;
-            const int lane = (unit + u) % UNITS * LANES;
-            const uint8_t *w = panel + b * bytes;
-            add_block(f, (block_rows){w, ahead, lane, n_rows, x + b * x_block, t->x_stride}, acc[u]);
+        UNROLL for (int u = 0; u < n_units; u += UNITS_TOGETHER) {
+            block_rows block = {.n_units = n_units - u < UNITS_TOGETHER ? n_units - u : UNITS_TOGETHER,
+                                .n_rows = n_rows};
+            block.x = x + b * x_block, block.x_stride = t->x_stride;
+            UNROLL for (int i = 0; i < block.n_units; i++) {
+                block.w[i] = (const uint8_t *)t->w + (unit + u + i) / UNITS * t->panel_stride + b * bytes;
+                block.next[i] = block.w[i] + ahead;
+                block.lane[i] = (unit + u + i) % UNITS * LANES;
+            }
+            add_block(f, &block, acc + u);
         }
     }
     UNROLL for (int u = 0; u < n_units; u++) {
@@ -141,8 +175,8 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
 
 // The group's n_rows rows (a constant) of the vectors [unit, unit_end).
 INLINE void strip_rows(quant_format f, const matmul_tile *t, int unit, int unit_end, int n_rows, row_group g) {
-    const int n = UNITS_ALONE(n_rows);
-    for (; n > 1 && g.n_groups == 1 && unit + n <= unit_end; unit += n) tile_part(f, t, unit, n, n_rows, g);
+    const int n = g.n_groups == 1 ? UNITS_ALONE(n_rows) : UNITS_TOGETHER;
+    for (; n > 1 && unit + n <= unit_end; unit += n) tile_part(f, t, unit, n, n_rows, g);
     for (; unit < unit_end; unit++) tile_part(f, t, unit, 1, n_rows, g);
 }
 
@@ -164,18 +198,20 @@ _Static_assert(TILE_ROWS == 8, "strip has a case for each");
 // a panel after the other, so that it is read from memory once.
 INLINE void tile(quant_format f, const matmul_tile *t) {
     const int n_groups = (t->n_rows + TILE_ROWS - 1) / TILE_ROWS, n_units = t->n_panels * UNITS;
-    const int units = n_groups == 1 ? n_units : UNITS;
-    const int64_t piece_k = n_groups == 1 ? t->k1 - t->k0 : n_groups <= FEW_GROUPS ? FEW_K : MANY_K;
+    const int units = n_groups == 1 ? n_units : UNITS > UNITS_TOGETHER ? UNITS : UNITS_TOGETHER;
+    const int64_t bytes = quant_block_bytes(f), few = FEW_BYTES / (units / UNITS * bytes) * f.block;
+    const int64_t piece_k = n_groups == 1 ? t->k1 - t->k0 : n_groups > FEW_GROUPS ? MANY_K : few > 0 ? few : f.block;
     matmul_tile piece = *t;
     for (int unit = 0; unit < n_units; unit += units) {
+        const int unit_end = unit + units < n_units ? unit + units : n_units;
         for (int64_t k = t->k0; k < t->k1; k = piece.k1) {
             piece.k0 = k;
             piece.k1 = k + piece_k >= t->k1 ? t->k1 : k + piece_k;
-            const int64_t bytes = quant_block_bytes(f), at = (k - t->k0) / f.block * bytes;
-            const int64_t next = piece.k1 < t->k1 ? piece_k / f.block * bytes : t->panel_stride - at;
+            const int64_t at = (k - t->k0) / f.block * bytes;
+            const int64_t next = piece.k1 < t->k1 ? piece_k / f.block * bytes : units / UNITS * t->panel_stride - at;
             for (int g = 0; g < n_groups; g++) {
                 const int row = t->n_rows * g / n_groups, row_end = t->n_rows * (g + 1) / n_groups;
-                strip(f, &piece, unit, unit + units, (row_group){row, row_end - row, g, n_groups, next});
+                strip(f, &piece, unit, unit_end, (row_group){row, row_end - row, g, n_groups, next});
             }
         }
     }

@@ -22,19 +22,20 @@ INLINE vi shift_right(vi v, int n) {
 }
 
 // Bits of group g of a plane, moved to bit `at` of their bytes, over the bits in `under`.
-INLINE vi plane_group(const uint8_t *plane, int64_t ahead, int bits, int g, int at, vi under) {
+INLINE vi plane_group(const uint8_t *plane, const uint8_t *next, int bits, int g, int at, vi under) {
     const int per = 8 / bits;
     const uint8_t *at_vector = plane + g / per * QUANT_VECTOR;
-    if (g % per == 0) __builtin_prefetch(at_vector + ahead);
+    if (g % per == 0) __builtin_prefetch(next + g / per * QUANT_VECTOR);
     const vi v = vi_load(at_vector);
     return bits == 8 ? v : vi_and_or(shift_right(v, bits * (g % per) - at), vi_set8(((1 << bits) - 1) << at), under);
 }
 
 // The codes of one group of a chunk: 4 of k for each output.
-INLINE vi unpack_group(quant_format f, const uint8_t *chunk, int64_t ahead, int g) {
-    const vi code = plane_group(chunk, ahead, f.low_bits, g, 0, vi_zero());
+INLINE vi unpack_group(quant_format f, const uint8_t *chunk, const uint8_t *next, int g) {
+    const vi code = plane_group(chunk, next, f.low_bits, g, 0, vi_zero());
     if (!f.high_bits) return code;
-    return plane_group(chunk + quant_plane_bytes(f.low_bits), ahead, f.high_bits, g, f.low_bits, code);
+    const int high_at = quant_plane_bytes(f.low_bits);
+    return plane_group(chunk + high_at, next + high_at, f.high_bits, g, f.low_bits, code);
 }
 
 // Sub-scales of one chunk as pairs: of its first and second half, and what the sums of x are multiplied with: the minimums, or

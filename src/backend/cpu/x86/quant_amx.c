@@ -105,7 +105,7 @@ INLINE void unpack32(quant_format f, int8_t *dst, const uint8_t *w, int n, int64
     for (int b = 0; b < n; b++, w += quant_block_bytes(f), dst += BLOCK_BYTES) {
         __builtin_prefetch(w + ahead);
         UNROLL for (int g = 0; g < GROUPS; g++) {
-            vi code = unpack_group(f, w + quant_codes_at(f), ahead, g);
+            vi code = unpack_group(f, w + quant_codes_at(f), w + quant_codes_at(f) + ahead, g);
             if (f.is_table) code = vi_lookup(iq4_table, code);
             if (f.offset) code = _mm512_sub_epi8(code, vi_set8(f.offset));
             _mm512_store_si512(dst + g * VECTOR, code);
@@ -202,7 +202,8 @@ INLINE void unpack256(quant_format f, amx_scratch *s, vi *sums, const uint8_t *b
         sums[c] = scales.sums;
         UNROLL for (int g = 0; g < GROUPS; g++) {
             const vi scale = scales.half[g / 4];
-            vi w = unpack_group(f, block + quant_codes_at(f) + c * quant_chunk_bytes(f), ahead, g);
+            const uint8_t *chunk = block + quant_codes_at(f) + c * quant_chunk_bytes(f);
+            vi w = unpack_group(f, chunk, chunk + ahead, g);
             if (f.is_table) w = vi_xor(vi_lookup(iq4_table, w), vi_set8(128));
             const vi even = vi_pairs(w, vi_and(scale, even_bytes)), odd = vi_pairs(w, VI_SLL16(scale, 8));
             const int at = (c * GROUPS + g) * VECTOR;
