@@ -31,9 +31,10 @@ enum {
     GROUPS = 8,            // of 4 k in a chunk
     TILE_ROWS = 8,         // rows per unpacked group of weights, at most
     FEW_GROUPS = 3,
-    FEW_BYTES =
-        4608, // that few groups of rows pass before the next ones: memory is what they wait for, and what was fetched must stay
-    MANY_K = 4096,                        // that more groups pass: starting is what costs
+    // Few groups of rows pass so many bytes before the next ones: memory is what they wait for, and what was fetched has to stay in the
+    // first cache. More groups pass so many k: starting is what costs.
+    FEW_BYTES = 4608,
+    MANY_K = 4096,
     DECODE_UNITS = UNITS > 2 ? UNITS : 2, // vectors of outputs at a time, at most
     PREFETCH = 8192, // bytes ahead of the weights being read, of all units, on into the panels that come next: measured
 };
@@ -42,7 +43,7 @@ enum {
 typedef struct block_rows {
     const uint8_t *w[DECODE_UNITS];    // the block in each vector's panel
     const uint8_t *next[DECODE_UNITS]; // what is fetched from memory meanwhile, as many bytes
-    int lane[DECODE_UNITS];            // which lanes of its panel: the first
+    int lane[DECODE_UNITS];            // the first of its lanes in the panel
     int n_units, n_rows;
     const char *x;
     int64_t x_stride;
