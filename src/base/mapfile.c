@@ -103,14 +103,6 @@ void mapfile_close(mapfile *m) {
     *m = (mapfile){0};
 }
 
-void mapfile_advise(const mapfile *m, size_t offset, size_t len, mapfile_use use) {
-    if (!m->mapped || offset >= m->size || len == 0) return;
-    if (len > m->size - offset) len = m->size - offset;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), start = offset / page * page;
-    madvise((void *)(uintptr_t)(m->data + start), offset + len - start,
-            use == MAPFILE_SEQUENTIAL ? MADV_SEQUENTIAL : MADV_WILLNEED);
-}
-
 // The whole pages inside a range; false: none.
 static bool whole_pages(const mapfile *m, size_t *offset, size_t *len) {
     if (*offset >= m->size) return false;

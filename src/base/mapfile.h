@@ -16,8 +16,6 @@ typedef struct mapfile {
     bool mapped;               // false: the bytes are in memory of our own
 } mapfile;
 
-typedef enum mapfile_use { MAPFILE_SEQUENTIAL, MAPFILE_WILL_NEED } mapfile_use;
-
 // Regular files only; symbolic links are followed.
 status mapfile_open(mapfile *m, const char *path, error *err);
 // The whole file as bytes of our own (at a multiple of 64), followed by a zero byte that `size` does not count. A file above
@@ -25,8 +23,6 @@ status mapfile_open(mapfile *m, const char *path, error *err);
 status mapfile_read(mapfile *m, const char *path, size_t max_bytes, error *err);
 void mapfile_close(mapfile *m); // also of a zeroed one
 
-// Hints about a range (rounded outwards to pages); without effect on bytes of our own.
-void mapfile_advise(const mapfile *m, size_t offset, size_t len, mapfile_use use);
 // The whole pages inside the range are not needed soon: the kernel may drop them and will read them again when touched.
 void mapfile_drop(const mapfile *m, size_t offset, size_t len);
 // Bytes of our own: narrows the range to whole pages and gives these back. Nobody may read them before mapfile_reread has brought them

@@ -27,13 +27,24 @@ static void lower(int64_t *limit, int64_t to) {
     if (to < *limit) *limit = to;
 }
 
+int64_t meminfo_of_group(const char *folder) {
+    char path[512];
+    int64_t max, used, file[2] = {0};
+    snprintf(path, sizeof path, "%s/memory.max", folder);
+    if (!read_number(path, NULL, &max)) return INT64_MAX; // also where it says "max"
+    snprintf(path, sizeof path, "%s/memory.current", folder);
+    if (!read_number(path, NULL, &used)) return INT64_MAX;
+    snprintf(path, sizeof path, "%s/memory.stat", folder); // pages of files that were read count as used, but give way
+    read_number(path, "active_file ", &file[0]);
+    read_number(path, "inactive_file ", &file[1]);
+    int64_t left = max - (used - file[0] - file[1]);
+    return left < 0 ? 0 : left < max ? left : max;
+}
+
 int64_t meminfo_available(void) {
-    int64_t limit = INT64_MAX, kib, max, used;
+    int64_t limit = INT64_MAX, kib;
     if (read_number("/proc/meminfo", "MemAvailable:", &kib)) lower(&limit, kib * 1024);
-    if (read_number("/sys/fs/cgroup/memory.max", NULL, &max) &&
-        read_number("/sys/fs/cgroup/memory.current", NULL, &used)) {
-        lower(&limit, max - used);
-    }
+    lower(&limit, meminfo_of_group("/sys/fs/cgroup"));
     struct rlimit as;
     if (getrlimit(RLIMIT_AS, &as) == 0 && as.rlim_cur != RLIM_INFINITY && as.rlim_cur < INT64_MAX)
         lower(&limit, (int64_t)as.rlim_cur);

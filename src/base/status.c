@@ -47,12 +47,3 @@ status error_prefix(error *err, status code, const char *fmt, ...) {
 status error_no_memory(error *err, unsigned long long n) {
     return error_set(err, STATUS_NO_MEMORY, "out of memory: an allocation of %llu bytes failed", n);
 }
-
-const char *status_text(status code) {
-    static const char *const text[] = {
-#define STATUS_TEXT(name, sentence) sentence,
-        STATUS_LIST(STATUS_TEXT)
-#undef STATUS_TEXT
-    };
-    return (unsigned)code < STATUS_COUNT ? text[code] : "unknown status";
-}

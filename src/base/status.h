@@ -43,9 +43,6 @@ status error_prefix(error *err, status code, const char *fmt, ...) __attribute__
 // The sentence for an allocation of n bytes that failed.
 status error_no_memory(error *err, unsigned long long n);
 
-// One line for a status without a sentence.
-const char *status_text(status code);
-
 #define TRY(expr) \
     do { \
         status try_status = (expr); \

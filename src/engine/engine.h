@@ -22,11 +22,13 @@
 
 struct tally_model {
     checkpoint *ck;
-    tokenizer *tok;      // NULL: none; why_no_tokenizer says more
-    chat_template *chat; // NULL: none; why_no_chat says more
+    tokenizer *tok;           // NULL: none; why_no_tokenizer says more
+    chat_template *chat;      // NULL: none; why_no_chat says more
+    chat_template *tool_chat; // for chats with tools; NULL: chat
     bool has_config;
     model_config config; // if has_config; stop_ids joined with the tokenizer's
-    error why_no_config, why_no_tokenizer, why_no_chat;
+    error why_no_config, why_no_tokenizer, why_no_chat,
+        why_no_tool_chat; // the last: STATUS_OK where tool_chat may be NULL
 };
 
 // One sequence: the tokens known, and the cache of a prefix of them.
@@ -78,6 +80,7 @@ typedef struct spec_parts {
 
 struct tally_engine {
     const tally_model *source; // borrowed
+    uint64_t fingerprint;      // of its tensors
     engine_plan plan;
     block_pool blocks;
     prefix_index prefixes;

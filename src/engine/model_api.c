@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/fpenv.h"
 #include "engine/engine.h"
 
 #define SAME_STATUS(name, text) \
@@ -69,6 +70,9 @@ static status open_parts(tally_model *m, error *err) {
                   checkpoint_path(m->ck));
     } else if (chat_template_open(&m->chat, source, &m->why_no_chat) != STATUS_OK) {
         m->chat = NULL;
+    } else if (tokenizer_tool_template(m->tok).len) {
+        chat_template_open(&m->tool_chat, tokenizer_tool_template(m->tok), &m->why_no_tool_chat);
+        if (out_of_memory(&m->why_no_tool_chat, err)) return STATUS_NO_MEMORY;
     }
     return out_of_memory(&m->why_no_chat, err) ? STATUS_NO_MEMORY : STATUS_OK;
 }
@@ -78,8 +82,10 @@ tally_status tally_model_open(tally_model **out, const char *name, tally_error *
     *out = NULL;
     tally_model *m = calloc(1, sizeof *m);
     if (!m) return (tally_status)error_no_memory(err, sizeof *m);
+    fpenv_state callers = fpenv_enter(); // numbers of a configuration are rounded, too
     status s = open_checkpoint(&m->ck, name, err);
     if (!s) s = open_parts(m, err);
+    fpenv_leave(callers);
     // A folder without config.json is there for its tokenizer, all else for a model.
     if (!s && !m->has_config && !m->tok) {
         const error *why = m->why_no_config.code == STATUS_NOT_FOUND ? &m->why_no_tokenizer : &m->why_no_config;
@@ -95,7 +101,8 @@ tally_status tally_model_open(tally_model **out, const char *name, tally_error *
 
 void tally_model_close(tally_model *m) {
     if (!m) return;
-    if (m->chat) chat_template_close(m->chat);
+    chat_template_close(m->chat);
+    chat_template_close(m->tool_chat);
     if (m->tok) tokenizer_close(m->tok);
     if (m->ck) checkpoint_close(m->ck);
     free(m);
@@ -202,7 +209,10 @@ static status render_with(const tally_model *m, const chat_template *t, const ta
                          .tools = tools,
                          .kwargs = kwargs,
                          .add_generation_prompt = !chat->no_generation_prompt};
-        if (m->tok) in.bos_token = defined(tokenizer_bos(m->tok)), in.eos_token = defined(tokenizer_eos(m->tok));
+        if (m->tok) {
+            in.bos_token = defined(tokenizer_bos(m->tok)), in.eos_token = defined(tokenizer_eos(m->tok));
+            in.unk_token = defined(tokenizer_unk(m->tok)), in.pad_token = defined(tokenizer_pad(m->tok));
+        }
         s = chat_render(t, &in, out, err);
     }
     json_decref(messages);
@@ -215,7 +225,9 @@ static status render(const tally_model *m, const tally_chat *chat, chat_prompt *
     *out = (chat_prompt){0};
     if (!chat->template_text) {
         if (!m->chat) return error_set(err, m->why_no_chat.code, "%s", m->why_no_chat.text);
-        return render_with(m, m->chat, chat, out, err);
+        const error *why = &m->why_no_tool_chat;
+        if (chat->tools && why->code) return error_set(err, why->code, "the template for tools: %s", why->text);
+        return render_with(m, chat->tools && m->tool_chat ? m->tool_chat : m->chat, chat, out, err);
     }
     chat_template *own;
     TRY(chat_template_open(&own, str_from(chat->template_text), err));

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "file/check.h"
 #include "file/gguf_internal.h"
 #include "file/hf.h"
@@ -307,6 +308,21 @@ status checkpoint_load_tensors(checkpoint *ck, bool use_mmap, error *err) {
 
 int checkpoint_n_tensors(const checkpoint *ck) { return ck->n_tensors; }
 uint64_t checkpoint_n_bytes(const checkpoint *ck) { return ck->n_bytes; }
+
+uint64_t checkpoint_fingerprint(const checkpoint *ck) {
+    enum { SAMPLES = 64, SAMPLE_BYTES = 64 }; // few, because each reads a page of the file
+    uint64_t h = (uint64_t)ck->n_tensors;
+    int step = (ck->n_tensors + SAMPLES - 1) / SAMPLES;
+    for (int i = 0; i < ck->n_tensors; i++) {
+        const checkpoint_tensor *t = &ck->tensors[i];
+        h = hash_mix(h ^ hash_bytes(t->name.data, t->name.len));
+        h = hash_mix(h ^ hash_bytes(t->dim, sizeof t->dim)) + (uint64_t)t->type;
+        if (i % step != 0) continue;
+        size_t n = t->n_bytes < SAMPLE_BYTES ? (size_t)t->n_bytes : SAMPLE_BYTES;
+        h = hash_mix(h ^ hash_bytes((const char *)t->data + (t->n_bytes - n) / 2, n));
+    }
+    return h;
+}
 
 const checkpoint_tensor *checkpoint_tensor_at(const checkpoint *ck, int i) {
     return i >= 0 && i < ck->n_tensors ? &ck->tensors[i] : NULL;

@@ -51,6 +51,9 @@ const checkpoint_tensor *checkpoint_tensor_at(const checkpoint *ck, int i);
 const checkpoint_tensor *checkpoint_find(const checkpoint *ck, str name); // NULL: no such tensor
 const char *checkpoint_file_name(const checkpoint *ck, int file);
 uint64_t checkpoint_n_bytes(const checkpoint *ck); // all tensors
+// A hash of the loaded tensors' names, types and shapes and of samples of their data, wherever the files lie. Not to be asked for once
+// data that was read into memory has been dropped.
+uint64_t checkpoint_fingerprint(const checkpoint *ck);
 // Says that these bytes of tensor data are not needed for now, so the kernel may drop their pages from memory. Mapped ones are read
 // again from the file if someone does need them; those that were read into memory come back when tensors are loaded the next time.
 void checkpoint_drop_range(checkpoint *ck, const void *data, size_t n_bytes);

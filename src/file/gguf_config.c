@@ -170,7 +170,6 @@ static status refuse_variants(reader *r) {
     TRY(refuse_unknown_keys(r));
     TRY(expect_number(r, "attention.scale", 1 / sqrt(r->c->head_dim)));
     TRY(expect_number(r, "expert_gating_func", 1)); // softmax
-    TRY(expect_number(r, "rope.scaling.yarn_attn_factor", 1));
     bool causal = true, found;
     TRY(gguf_get_bool(r->g, full_key(r, "attention.causal"), &causal, &found, r->err));
     if (!causal) {

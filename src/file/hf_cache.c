@@ -94,8 +94,11 @@ status hf_cache_find(char *out, size_t size, const char *name, const char *const
         }
         strbuf_addf(&looked, "%s%s", looked.len ? ", " : "", dirs[i]);
     }
-    status code = error_set(err, STATUS_NOT_FOUND, "%s: neither a path nor a model in the Hugging Face cache (%s)",
-                            name, looked.len ? strbuf_text(&looked) : "no cache directory is known");
+    status code =
+        error_set(err, STATUS_NOT_FOUND,
+                  "%s: neither a path nor a model in the Hugging Face cache (%s); tally downloads nothing, fetch it "
+                  "first: huggingface-cli download %s",
+                  name, looked.len ? strbuf_text(&looked) : "no cache directory is known", name);
     strbuf_deinit(&looked);
     return code;
 }

@@ -489,9 +489,11 @@ static status read_generation(reader *r, const hf_text *text) {
     if (code == STATUS_OK) {
         code = get_float(r, text, root, "repetition_penalty", &s->repetition_penalty, &s->has_repetition_penalty);
     }
-    if (code == STATUS_OK) code = json_get_int(root, text->path, "top_k", 0, INT32_MAX, &k, &s->has_top_k, r->err);
+    if (code == STATUS_OK)
+        code = json_get_int(root, text->path, "top_k", INT32_MIN, INT32_MAX, &k, &s->has_top_k, r->err);
     if (code == STATUS_OK) code = json_get_bool(root, text->path, "do_sample", &s->do_sample, &found, r->err);
-    s->top_k = (int)k;
+    s->has_top_k &= k >= 0; // -1: off, as vLLM writes it
+    s->top_k = (int)(k > 0 ? k : 0);
     json_decref(root);
     return code;
 }

@@ -76,7 +76,7 @@ static status equal_values(jinja_run *r, const jinja_value *a, const jinja_value
     if (compare_numbers(a, b, &order)) return *out = order == 0, STATUS_OK;
     if (a->type != b->type) return STATUS_OK;
     switch ((jinja_type)a->type) {
-    case JINJA_STRING: *out = str_eq(jinja_str(a), jinja_str(b)); return STATUS_OK;
+    case JINJA_STRING: *out = str_eq(jinja_str(a), jinja_str(b)); return jinja_step(r, jinja_str(a).len / 64);
     case JINJA_SEQ: return equal_seqs(r, a->u.seq, b->u.seq, out);
     case JINJA_DICT: return equal_dicts(r, a->u.dict, b->u.dict, out);
     case JINJA_NAMESPACE: *out = a->u.dict == b->u.dict; return STATUS_OK;

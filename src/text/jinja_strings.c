@@ -145,7 +145,7 @@ static status put_mapped(jinja_run *r, const jinja_value *s, size_t from, size_t
     return jinja_put(r, (str){text, n}, s->u.s.mask ? s->u.s.mask[from] != 0 : s->trusted);
 }
 
-static bool word_break(int32_t c) { return jinja_is_space(c) || strchr("-([{<", (int)c) != NULL; }
+static bool word_break(int32_t c) { return jinja_is_space(c) || (c > 0 && c < 0x80 && strchr("-([{<", (int)c)); }
 
 // how: "lower", "upper", "capitalize", "title" (the method) or "words" (the filter title).
 status jinja_change_case(jinja_run *r, const jinja_value *s, const char *how, jinja_value *out) {
@@ -196,6 +196,7 @@ static bool last_piece(str text, str sep, size_t *end, size_t *from, size_t *cut
 status jinja_rsplit(jinja_run *r, const jinja_value *s, const jinja_value *sep, int64_t max, jinja_value *out) {
     if (max < 0) return jinja_split(r, s, sep, -1, out);
     str text = jinja_str(s), cut_at = {0};
+    TRY(jinja_step(r, text.len / 16));
     if (sep->type != JINJA_MISSING && sep->type != JINJA_NONE) {
         if (sep->type != JINJA_STRING || !sep->u.s.len) {
             return jinja_fail(r, STATUS_BAD_ARGUMENT, "rsplit needs a separator that is a string and not empty");

@@ -68,6 +68,7 @@ METHOD(splitlines) {
 // The part [start:end] of s that find, count, startswith and others look at; false: start is behind the end.
 static status window(jinja_run *r, const char *what, const jinja_value *s, const jinja_value *bounds, jinja_value *part,
                      size_t *at) {
+    TRY(jinja_step(r, jinja_str(s).len / 16)); // which are counted and compared
     int64_t n = (int64_t)jinja_count(jinja_str(s)), v[2] = {0, n};
     *part = *s;
     *at = 0;
@@ -282,6 +283,7 @@ static status pad(jinja_run *r, const jinja_value *s, const jinja_args *args, ch
         return jinja_fail(r, STATUS_BAD_ARGUMENT, "padding is done with exactly one character");
     }
     if (s->markup) return jinja_fail(r, STATUS_UNSUPPORTED, "padding a string marked safe is not supported");
+    TRY(jinja_step(r, jinja_str(s).len / 16));
     int64_t n = (int64_t)jinja_count(jinja_str(s)), fill = width > n ? width - n : 0;
     if (fill > JINJA_MAX_OUTPUT)
         return jinja_fail(r, STATUS_UNSUPPORTED, "padding to %lld characters", (long long)width);

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "text/tokenizer_parts.h"
 
 // The field, or NULL where it is absent or null; `o` is an object.
@@ -18,8 +20,10 @@ status json_field_bool(const json_t *o, const char *where, const char *key, bool
 
 status json_field_int(const json_t *o, const char *where, const char *key, int64_t fallback, int64_t *out, error *err) {
     const json_t *v = field(o, key);
-    *out = v ? (int64_t)json_integer_value(v) : fallback;
-    return !v || json_is_integer(v) ? STATUS_OK : wrong(where, key, "an integer", v, err);
+    double x = v ? json_number_value(v) : 0; // a whole number may come as a real one (tokenizer_json.c)
+    bool whole = v && json_is_real(v) && fabs(x) < 0x1p53 && x == floor(x);
+    *out = whole ? (int64_t)x : v ? (int64_t)json_integer_value(v) : fallback;
+    return !v || whole || json_is_integer(v) ? STATUS_OK : wrong(where, key, "an integer", v, err);
 }
 
 status json_field_str(const json_t *o, const char *where, const char *key, str *out, error *err) {

@@ -1,6 +1,6 @@
 // Reading the two huge values of tokenizer.json (vocabulary and merges) straight from the text.
 //
-// Building 150,000 JSON objects takes longer than the rest of opening a model's vocabulary. So json_cut takes the two values out,
+// Building 150,000 JSON objects takes longer than the rest of opening a model's vocabulary. So json_member takes the two values out,
 // the small rest goes to jansson, and a json_reader walks through what was taken out.
 #ifndef TALLY_TEXT_JSON_READER_H
 #define TALLY_TEXT_JSON_READER_H

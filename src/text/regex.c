@@ -25,6 +25,7 @@ typedef struct translation {
     str in;
     size_t at;
     bool in_class, class_start; // class_start: right behind [ or [^, where ] is a member
+    bool interval, comma;       // inside {n} or {n,m}
     strbuf *out;
     error *err;
 } translation;
@@ -88,6 +89,16 @@ static status translate(translation *t) {
             if (c == '[') return refuse(t, "a class inside a class");
             if (c == '&' && t->at + 1 < t->in.len && t->in.data[t->at + 1] == '&') return refuse(t, "&& in a class");
             if (c == ']' && !class_start) t->in_class = false;
+        } else if (c == '{' && t->at + 1 < t->in.len && t->in.data[t->at + 1] >= '0' && t->in.data[t->at + 1] <= '9') {
+            t->interval = true, t->comma = false;
+        } else if (t->interval && c == '}') {
+            // Oniguruma repeats {n,m}+ and makes {n}? optional; to PCRE2 they are possessive and lazy.
+            char next = t->at + 1 < t->in.len ? t->in.data[t->at + 1] : 0;
+            if (next == '+') return refuse(t, "{n,m}+");
+            if (next == '?' && !t->comma) return refuse(t, "{n}?");
+            t->interval = false;
+        } else if (t->interval && c == ',') {
+            t->comma = true;
         } else if ((c == '(' || c == '{') && t->at + 1 < t->in.len && t->in.data[t->at + 1] == (c == '(' ? '*' : ',')) {
             return refuse(t, c == '(' ? "(*" : "{,n}"); // a verb of PCRE2; a quantifier of Oniguruma
         } else if (c == '(' && t->at + 2 < t->in.len && t->in.data[t->at + 1] == '?') {

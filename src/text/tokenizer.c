@@ -40,8 +40,8 @@ static status read_optional(const checkpoint *ck, const char *name, char **data,
 
 static status open_folder(tokenizer **out, const checkpoint *ck, error *err) {
     static const char *const name[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                                       "chat_template.jinja"};
-    enum { N = 4 };
+                                       "chat_template.jinja", "additional_chat_templates/tool_use.jinja"};
+    enum { N = 5 };
     char *data[N] = {0};
     str text[N];
     status st = STATUS_OK;
@@ -59,7 +59,7 @@ static status open_folder(tokenizer **out, const checkpoint *ck, error *err) {
                  : error_set(err, STATUS_NOT_FOUND, "%s has no tokenizer.json; use token ids", checkpoint_path(ck));
     }
     if (st == STATUS_OK) {
-        st = tokenizer_from_files(out, &(tokenizer_files){text[0], text[1], text[2], text[3]}, err);
+        st = tokenizer_from_files(out, &(tokenizer_files){text[0], text[1], text[2], text[3], text[4]}, err);
         if (st != STATUS_OK) error_prefix(err, st, "%s", checkpoint_path(ck));
     }
     for (int i = 0; i < N; i++) free(data[i]);
@@ -71,7 +71,8 @@ status tokenizer_open(tokenizer **out, const checkpoint *ck, error *err) {
     const gguf *g = checkpoint_gguf(ck);
     if (!g) return open_folder(out, ck, err);
     status st = tokenizer_from_gguf(out, g, err);
-    return st == STATUS_OK ? st : error_prefix(err, st, "%s", checkpoint_path(ck));
+    bool named = err && str_starts(str_from(err->text), str_from(checkpoint_path(ck))); // by gguf.c
+    return st == STATUS_OK || named ? st : error_prefix(err, st, "%s", checkpoint_path(ck));
 }
 
 // One call of tokenizer_encode.
@@ -213,6 +214,9 @@ status tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t n, bool s
 }
 
 str tokenizer_chat_template(const tokenizer *t) { return t->chat_template; }
+str tokenizer_tool_template(const tokenizer *t) { return t->tool_template; }
+str tokenizer_unk(const tokenizer *t) { return t->unk; }
+str tokenizer_pad(const tokenizer *t) { return t->pad; }
 str tokenizer_bos(const tokenizer *t) { return t->bos; }
 str tokenizer_eos(const tokenizer *t) { return t->eos; }
 

@@ -48,8 +48,11 @@ int32_t tokenizer_find(const tokenizer *t,
 status tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t n, bool skip_special, strbuf *out, error *err);
 
 str tokenizer_chat_template(const tokenizer *t); // empty: none. The default one where the file holds several
+str tokenizer_tool_template(const tokenizer *t); // the one for chats with tools; empty: chat_template is for them, too
 str tokenizer_bos(const tokenizer *t);           // the token's text; empty: none
 str tokenizer_eos(const tokenizer *t);
+str tokenizer_unk(const tokenizer *t);
+str tokenizer_pad(const tokenizer *t);
 int tokenizer_stop_ids(const tokenizer *t, int32_t *ids, int max); // eos, eot, eom and known end-of-turn tokens
 
 #endif

@@ -69,7 +69,7 @@ static status read_affixes(tokenizer *t, const json_t *config, error *err) {
     return STATUS_OK;
 }
 
-// A string, or a list of {name, template}: the one named "default", else the first.
+// A string, or a list of {name, template}: the one named "default", else the first; and "tool_use".
 static status read_chat_template(tokenizer *t, const json_t *config, error *err) {
     const json_t *v = json_object_get(config, "chat_template");
     if (!json_is_array(v)) return json_field_str(config, WHERE, "chat_template", &t->chat_template, err);
@@ -82,11 +82,12 @@ static status read_chat_template(tokenizer *t, const json_t *config, error *err)
         TRY(json_field_str(entry, where, "name", &name, err));
         TRY(json_field_str(entry, where, "template", &text, err));
         if (i == 0 || str_is(name, "default")) t->chat_template = text;
+        if (str_is(name, "tool_use")) t->tool_template = text;
     }
     return STATUS_OK;
 }
 
-// eos, bos and pad that are vocabulary entries only: transformers makes them special added tokens.
+// Special tokens that are vocabulary entries only: transformers makes them special added tokens.
 static status add_named(tokenizer *t, str content, error *err) {
     int32_t id = content.len ? tokenizer_find(t, content) : -1;
     if (id < 0 || t->tokens[id].kind != TOKEN_NORMAL) return STATUS_OK;
@@ -94,14 +95,15 @@ static status add_named(tokenizer *t, str content, error *err) {
 }
 
 status tokenizer_read_config(tokenizer *t, const json_t *config, const json_t *special_map, error *err) {
-    str pad;
     TRY(read_added_decoder(t, config, err));
     TRY(special_text(config, special_map, "bos_token", &t->bos, err));
     TRY(special_text(config, special_map, "eos_token", &t->eos, err));
-    TRY(special_text(config, special_map, "pad_token", &pad, err));
+    TRY(special_text(config, special_map, "pad_token", &t->pad, err));
+    TRY(special_text(config, special_map, "unk_token", &t->unk, err));
     TRY(add_named(t, t->bos, err));
     TRY(add_named(t, t->eos, err));
-    TRY(add_named(t, pad, err));
+    TRY(add_named(t, t->pad, err));
+    TRY(add_named(t, t->unk, err));
     TRY(read_affixes(t, config, err));
     tokenizer_add_stop(t, t->eos.len ? tokenizer_find(t, t->eos) : -1);
     return read_chat_template(t, config, err);

@@ -148,27 +148,30 @@ static status read_merges(tokenizer *t, const gguf *g, error *err) {
     return st;
 }
 
-// The token that a key names, -1 if the key is absent.
+// The token that a key names, -1 if the key is absent or, as converters write for tokens that are not set, names none.
 static status token_key(const tokenizer *t, const gguf *g, const char *key, int32_t *id, error *err) {
     int64_t value = -1;
     bool found;
     TRY(gguf_get_int(g, key, &value, &found, err));
-    *id = found ? (int32_t)value : -1;
-    if (!found || (value >= 0 && value < t->n_tokens)) return STATUS_OK;
-    return error_set(err, STATUS_BAD_FILE, "%s is %lld, but there are %d tokens", key, (long long)value, t->n_tokens);
+    *id = found && value >= 0 && value < t->n_tokens ? (int32_t)value : -1;
+    return STATUS_OK;
 }
 
 static status read_special(tokenizer *t, const gguf *g, const splitter *s, error *err) {
-    int32_t bos, eos, eot, eom;
+    int32_t bos, eos, eot, eom, unk, pad;
     TRY(token_key(t, g, "tokenizer.ggml.bos_token_id", &bos, err));
     TRY(token_key(t, g, "tokenizer.ggml.eos_token_id", &eos, err));
     TRY(token_key(t, g, "tokenizer.ggml.eot_token_id", &eot, err));
     TRY(token_key(t, g, "tokenizer.ggml.eom_token_id", &eom, err));
+    TRY(token_key(t, g, "tokenizer.ggml.unknown_token_id", &unk, err));
+    TRY(token_key(t, g, "tokenizer.ggml.padding_token_id", &pad, err));
     tokenizer_add_stop(t, eos);
     tokenizer_add_stop(t, eot);
     tokenizer_add_stop(t, eom);
     if (bos >= 0) t->bos = t->tokens[bos].bytes;
     if (eos >= 0) t->eos = t->tokens[eos].bytes;
+    if (unk >= 0) t->unk = t->tokens[unk].bytes;
+    if (pad >= 0) t->pad = t->tokens[pad].bytes;
     bool add_bos = s->add_bos, add_eos = false, found, value;
     TRY(gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &value, &found, err));
     if (found) add_bos = value;
@@ -195,6 +198,8 @@ static status build(tokenizer *t, const gguf *g, error *err) {
     TRY(read_special(t, g, s, err));
     TRY(gguf_get_str(g, "tokenizer.chat_template", &t->chat_template, &found, err));
     if (!found) t->chat_template = STR("");
+    TRY(gguf_get_str(g, "tokenizer.chat_template.tool_use", &t->tool_template, &found, err));
+    if (!found) t->tool_template = STR("");
     return tokenizer_finish(t, err);
 }
 

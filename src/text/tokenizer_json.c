@@ -173,12 +173,13 @@ static status read_added_tokens(tokenizer *t, const json_t *root, error *err) {
     return STATUS_OK;
 }
 
-// Parses a file's text; an absent one gives NULL.
-static status parse(str text, const char *name, json_t **out, error *err) {
+// Parses a file's text; an absent one gives NULL. The files beside tokenizer.json (`flags`) may hold integers beyond 64 bits, which nobody
+// here reads: transformers writes 10^30 for a model_max_length that is not known.
+static status parse(str text, const char *name, size_t flags, json_t **out, error *err) {
     *out = NULL;
     if (text.len == 0) return STATUS_OK;
     json_error_t why;
-    *out = json_loadb(text.data, text.len, JSON_ALLOW_NUL, &why);
+    *out = json_loadb(text.data, text.len, JSON_ALLOW_NUL | flags, &why);
     if (!*out) {
         for (char *p = why.text; *p; p++) { // jansson quotes the text, which may hold anything
             if ((unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = '?';
@@ -218,10 +219,10 @@ static status open_token_file(token_file *f, str text, error *err) {
     }
     strbuf_add(&rest, left);
     status st =
-        rest.failed ? error_no_memory(err, text.len) : parse(strbuf_str(&rest), "tokenizer.json", &f->rest, NULL);
+        rest.failed ? error_no_memory(err, text.len) : parse(strbuf_str(&rest), "tokenizer.json", 0, &f->rest, NULL);
     if (st == STATUS_BAD_FILE) { // again for the message, whose line should be that of the file
         json_decref(f->rest);
-        st = parse(text, "tokenizer.json", &f->rest, err);
+        st = parse(text, "tokenizer.json", 0, &f->rest, err);
         if (st == STATUS_OK) st = error_set(err, STATUS_BAD_FILE, "tokenizer.json: model is damaged");
     }
     strbuf_deinit(&rest);
@@ -229,12 +230,14 @@ static status open_token_file(token_file *f, str text, error *err) {
 }
 
 static status build(tokenizer *t, const token_file *file, const json_t *config, const json_t *special_map,
-                    str chat_template, error *err) {
+                    const tokenizer_files *files, error *err) {
     TRY(read_model(t, file, err));
     TRY(read_added_tokens(t, file->rest, err));
     TRY(tokenizer_read_pipeline(t, file->rest, err));
     TRY(tokenizer_read_config(t, config, special_map, err));
-    if (chat_template.len) t->chat_template = chat_template; // the file of its own wins, as in transformers
+    // templates in files of their own win, as in transformers
+    if (files->chat_template.len) t->chat_template = files->chat_template, t->tool_template = STR("");
+    if (files->tool_template.len) t->tool_template = files->tool_template;
     return tokenizer_finish(t, err);
 }
 
@@ -244,10 +247,12 @@ status tokenizer_from_files(tokenizer **out, const tokenizer_files *files, error
     json_t *config = NULL, *special_map = NULL;
     tokenizer *t = NULL;
     status st = open_token_file(&file, files->tokenizer_json, err);
-    if (st == STATUS_OK) st = parse(files->tokenizer_config, "tokenizer_config.json", &config, err);
-    if (st == STATUS_OK) st = parse(files->special_tokens_map, "special_tokens_map.json", &special_map, err);
+    if (st == STATUS_OK)
+        st = parse(files->tokenizer_config, "tokenizer_config.json", JSON_DECODE_INT_AS_REAL, &config, err);
+    if (st == STATUS_OK)
+        st = parse(files->special_tokens_map, "special_tokens_map.json", JSON_DECODE_INT_AS_REAL, &special_map, err);
     if (st == STATUS_OK) st = tokenizer_new(&t, err);
-    if (st == STATUS_OK) st = build(t, &file, config, special_map, files->chat_template, err);
+    if (st == STATUS_OK) st = build(t, &file, config, special_map, files, err);
     json_decref(file.rest);
     json_decref(config);
     json_decref(special_map);

@@ -179,6 +179,9 @@ status tokenizer_finish(tokenizer *t, error *err) {
     TRY(copy_str(t, &t->chat_template, err));
     TRY(copy_str(t, &t->bos, err));
     TRY(copy_str(t, &t->eos, err));
+    TRY(copy_str(t, &t->tool_template, err));
+    TRY(copy_str(t, &t->unk, err));
+    TRY(copy_str(t, &t->pad, err));
     while (t->n_tokens > 0) { // ids at the end that stand for nothing
         token_kind kind = t->tokens[t->n_tokens - 1].kind;
         if (kind != TOKEN_UNDEFINED && kind != TOKEN_UNUSED) break;

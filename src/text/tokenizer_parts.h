@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 
-#include "base/json.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/map.h"
@@ -52,7 +51,7 @@ struct tokenizer {
     pretokenizer pre;
     bpe bpe;
     token_affix prefix, suffix; // ENCODE_ADD_SPECIAL
-    str chat_template, bos, eos;
+    str chat_template, tool_template, bos, eos, unk, pad;
     int32_t stop[TOKENIZER_MAX_STOP];
     int n_stop;
 };
@@ -67,7 +66,7 @@ status tokenizer_finish(tokenizer *t, error *err);
 
 // The texts of a folder's files; an empty one is absent. Only tokenizer_json is needed.
 typedef struct tokenizer_files {
-    str tokenizer_json, tokenizer_config, special_tokens_map, chat_template;
+    str tokenizer_json, tokenizer_config, special_tokens_map, chat_template, tool_template;
 } tokenizer_files;
 status tokenizer_from_files(tokenizer **out, const tokenizer_files *files, error *err);
 status tokenizer_from_gguf(tokenizer **out, const gguf *g, error *err);

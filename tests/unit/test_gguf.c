@@ -174,6 +174,8 @@ static void test_rope_scaling(void **state) {
     gguf_writer_str(&w, "qwen2.rope.scaling.type", "yarn");
     gguf_writer_f32(&w, "qwen2.rope.scaling.factor", 4);
     gguf_writer_u32(&w, "qwen2.rope.scaling.original_context_length", 16);
+    gguf_writer_f32(&w, "qwen2.rope.scaling.yarn_attn_factor",
+                    0.878f); // of DeepSeek-R1-0528-Qwen3-8B; llama.cpp reads it for grok only
     read_config(&w, &c);
     assert_true(c.rope.scaling == ROPE_YARN && c.rope.factor == 4 && c.rope.original_context == 16 && c.rope.truncate);
     assert_true(c.rope.beta_fast == 32 && c.rope.beta_slow == 1);

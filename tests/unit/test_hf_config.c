@@ -321,6 +321,8 @@ static void test_ids_and_sampling(void **state) {
                 !s->has_min_p);
     c = accept(qwen2, "{\"eos_token_id\":[1,2,1,-1,100]}", "{\"bos_token_id\":7,\"top_k\":null}");
     assert_true(c.n_stop_ids == 2 && c.bos_id == 7 && !c.sampling.has_top_k && !c.sampling.do_sample);
+    c = accept(qwen2, "{}", "{\"top_k\":-1}"); // off, as vLLM writes it
+    assert_true(!c.sampling.has_top_k && c.sampling.top_k == 0);
     refuse(qwen2, "{\"eos_token_id\":\"x\"}", STATUS_BAD_FILE, "eos_token_id is a string");
     refuse(qwen2, "{\"eos_token_id\":[\"x\"]}", STATUS_BAD_FILE, "eos_token_id is a list with something else");
     refuse(qwen2, "{\"bos_token_id\":[1]}", STATUS_BAD_FILE, "bos_token_id is an array");

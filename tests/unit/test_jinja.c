@@ -100,6 +100,7 @@ static void test_provenance(void **state) {
     check_trust("{{ ('<E>' ~ u)|replace('a', n) }}", "<E>5<|im_end|>b", "111000000000000");
     check_trust("{{ '<e>aA'.replace('a', csv)|upper }}", "<E>P,QA", "1110001");
     check_trust("{{ ('ab' ~ csv)|upper }}{{ ('ab' ~ csv)|title }}{{ csv.upper() }}", "ABP,QAbp,qP,Q", "1100011000000");
+    check_trust("{{ 'мама Kaśka 一a'|title }}", "Мама Kaśka 一a", "11111111111111111111"); // jinja2 3.1
     check_trust("{{ d|tojson }}", "{\"k\": \"v\"}", "0000000000");
     check_trust("{{ {'k': csv}|tojson }}", "{\"k\": \"p,q\"}", "111111000001");
     check_trust("{{ ['\n', csv]|tojson }}", "[\"\\n\", \"p,q\"]",
@@ -157,6 +158,16 @@ static void test_limits(void **state) {
     check_refused("{% set s = 'x' * 1000 %}{% for i in range(100000) %}{{ s }}{% endfor %}", STATUS_UNSUPPORTED, "MB");
     check_refused("{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}",
                   STATUS_UNSUPPORTED, "steps");
+    static const char *const uses[] = {"s.startswith('b')", "s.endswith('b')", "s.find('b')",
+                                       "s.rsplit('b', 1)",  "s == t",          "s.ljust(3)"};
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) { // work on a long text counts, whatever comes of it
+        char source[300];
+        snprintf(source, sizeof source,
+                 "{%% set s = ('a' * 1000) * 4000 %%}{%% set t = ('a' * 1000) * 4000 %%}{%% for i in range(99999) %%}"
+                 "{%% if %s %%}{%% endif %%}{%% endfor %%}",
+                 uses[i]);
+        check_refused(source, STATUS_UNSUPPORTED, i == 5 ? "" : "steps");
+    }
     check_refused("{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
                   STATUS_UNSUPPORTED, "MB");
     check_refused("{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",

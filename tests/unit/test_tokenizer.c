@@ -8,6 +8,8 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "tally.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/tokenizer_support.h"
 
 static const char *const FAMILIES[] = {"qwen2", "qwen35", "llama3", "smollm2", "deepseek", "options"};
@@ -272,11 +274,57 @@ static void threads(void **state) {
     tokenizer_close(t);
 }
 
+// What stands beside tokenizer.json in real folders: transformers' largest model_max_length, templates by purpose, all special tokens.
+static void real_config(void **state) {
+    (void)state;
+    family_files f = read_family("qwen2");
+    temp_folder t = temp_folder_make();
+    temp_folder_write(&t, "tokenizer.json", f.files.tokenizer_json.data, f.files.tokenizer_json.len);
+    temp_folder_write_text(&t, "tokenizer_config.json",
+                           "{\"model_max_length\": 1000000000000000019884624838656, \"pad_token\": \"<|endoftext|>\", "
+                           "\"unk_token\": {\"content\": \"<|im_start|>\", \"id\": 3}, \"chat_template\": ["
+                           "{\"name\": \"tool_use\", \"template\": \"tools {{ tools|length }}\"}, "
+                           "{\"name\": \"default\", \"template\": \"{{ pad_token }}{{ unk_token }} plain\"}]}");
+    tally_model *m;
+    tally_error err = {0};
+    if (tally_model_open(&m, t.path, &err)) fail_msg("%s", err.text);
+    static const char *const wants[] = {"<|endoftext|><|im_start|> plain", "tools 1", "tools 1"};
+    for (int i = 0; i < 3; i++) {
+        if (i == 2) { // a file of its own wins over the list's
+            tally_model_close(m);
+            temp_folder_write_text(&t, "chat_template.jinja", "from the file");
+            temp_folder_write_text(&t, "additional_chat_templates/tool_use.jinja", "tools {{ tools|length }}");
+            assert_int_equal(tally_model_open(&m, t.path, &err), 0);
+        }
+        char *text;
+        size_t len;
+        tally_chat chat = {.messages = "[{\"role\": \"user\", \"content\": \"a\"}]", .tools = i ? "[{}]" : NULL};
+        if (tally_chat_render(m, &chat, &text, &len, &err)) fail_msg("%s", err.text);
+        assert_string_equal(text, wants[i]);
+        tally_free(text);
+    }
+    tally_model_close(m);
+    temp_folder_write_text(&t, "additional_chat_templates/tool_use.jinja", "{% include 'x' %}");
+    assert_int_equal(tally_model_open(&m, t.path, &err), 0); // chats without tools go on
+    char *text;
+    size_t len;
+    tally_chat chat = {.messages = "[{\"role\": \"user\", \"content\": \"a\"}]"};
+    assert_int_equal(tally_chat_render(m, &chat, &text, &len, &err), 0);
+    tally_free(text);
+    chat.tools = "[]";
+    assert_int_equal(tally_chat_render(m, &chat, &text, &len, &err), TALLY_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "include"));
+    tally_model_close(m);
+    temp_folder_remove(&t);
+    free_family(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden),       cmocka_unit_test(trust),      cmocka_unit_test(trust_normalized),
         cmocka_unit_test(damaged_text), cmocka_unit_test(facts),      cmocka_unit_test(template_file_wins),
-        cmocka_unit_test(round_trip),   cmocka_unit_test(long_texts), cmocka_unit_test(threads),
+        cmocka_unit_test(real_config),  cmocka_unit_test(round_trip), cmocka_unit_test(long_texts),
+        cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

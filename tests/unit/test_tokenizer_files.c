@@ -121,6 +121,8 @@ static const bad_file BAD[] = {
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"(?R)\"", STATUS_UNSUPPORTED, "a special group"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"(*UTF)a\"", STATUS_UNSUPPORTED, "uses (*"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"a{,3}\"", STATUS_UNSUPPORTED, "{,n}"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"\\\\p{N}{1,3}+\"", STATUS_UNSUPPORTED, "{n,m}+"},
+    {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"a{3}?\"", STATUS_UNSUPPORTED, "{n}?"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[\\\\s-x]\"", STATUS_UNSUPPORTED, "- behind \\s"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[!-\\\\s]\"", STATUS_UNSUPPORTED, "- before \\s"},
     {"pre_tokenizer.pretokenizers.0.pattern.Regex", "\"[\\\\S]\"", STATUS_UNSUPPORTED, "\\S inside"},

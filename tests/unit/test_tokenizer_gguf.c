@@ -104,6 +104,7 @@ static void refused(void **state) {
         {"tokenizer.ggml.tokens", "tokenizer.ggml.toxens", STATUS_BAD_FILE, "tokenizer.ggml.tokens is missing"},
         {"tokenizer.ggml.merges", "tokenizer.ggml.mexges", STATUS_BAD_FILE, "tokenizer.ggml.merges is missing"},
         {"tokenizer.ggml.add_bos_token", "tokenizer.ggml.eot_token_idx", STATUS_OK, ""},
+        {"tokenizer.ggml.eos_token_id\x04", "tokenizer.ggml.eos_token_id\x05", STATUS_OK, ""}, // as i32
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error err = {0};
