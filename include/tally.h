@@ -1,6 +1,6 @@
 // tally: exact LLM inference. The public interface.
 //
-//     tally_model *model;      tally_model_open(&model, "models/SmolLM2-135M-Instruct.gguf", &err);
+//     tally_model *model;      tally_model_open(&model, "models/smollm2-135m.gguf", &err);
 //     tally_engine *engine;    tally_engine_open(&engine, model, &options, &err);
 //     tally_generation *g;     tally_generate(engine, &request, &g, &err);
 //     while (!tally_generation_done(g)) tally_engine_step(engine, NULL, &err);
@@ -12,7 +12,9 @@
 // (batching, chunks, threads, prefix reuse) changes an answer.
 //
 // Errors: every call that can fail returns a status (0 is success) and writes one sentence into *err (NULL: dropped).
-// Threads: a model may be used by any thread; an engine with its sessions and generations by one thread at a time.
+// Threads: an engine with its sessions and generations is used by one thread at a time. A model's text calls may be made by any
+// thread; the calls that read its tensors (tally_engine_open, tally_inspect, tally_plan) one after the other, and the first of them
+// decides whether its files are mapped.
 // Memory: what a call hands out through a pointer to pointer is released by the named counterpart; other pointers are borrowed.
 #ifndef TALLY_H
 #define TALLY_H
@@ -125,7 +127,7 @@ typedef struct tally_speculation { // all zero: defaults
 
 typedef struct tally_engine_options { // all zero: defaults
     int threads;                      // 0: one per physical core
-    const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best this processor has
+    const char *cpu_level;            // "scalar", "avx2", ...; NULL: the best with the bits of "scalar"
     const char *device;               // "cpu", "ascend:0", "emu:910B3,cann=8.5" (docs/ascend.md); NULL: cpu
     const char *type;                 // "f16", "bf16": what an NPU converts weights to at load; NULL: as in the file
     const char *exact;                // NPUs: "off" lets a row's bits depend on what is computed with it; NULL: on
@@ -221,8 +223,9 @@ TALLY_API tally_status tally_session_logits(tally_session *session, const float 
 typedef tally_status tally_logits_fn(void *user, int position, const float *logits, int n_vocab);
 TALLY_API tally_status tally_session_eval(tally_session *session, const int32_t *ids, int n, int chunk,
                                           tally_logits_fn *fn, void *user, tally_error *err);
-// A copy that shares the past (nothing is recomputed), and the state as bytes (tokens, keys, values) that the same model under the
-// same cache types can take back.
+// A copy that shares the past (nothing is recomputed), and the state as bytes (tokens, keys, values) that the same model (the same
+// tensors, wherever its files lie) under the same cache types and on the same kind of device can
+// take back.
 TALLY_API tally_status tally_session_fork(tally_session **out, const tally_session *session, tally_error *err);
 TALLY_API tally_status tally_session_save(const tally_session *session, void **bytes, size_t *n, tally_error *err);
 TALLY_API tally_status tally_session_restore(tally_session *session, const void *bytes, size_t n, tally_error *err);
@@ -292,7 +295,7 @@ TALLY_API const char *tally_generation_text(const tally_generation *g, size_t *l
 TALLY_API const tally_logprob *tally_generation_logprobs(const tally_generation *g, int i, int *n);
 typedef struct tally_timings {
     double prompt_ms, decode_ms; // from the first step to the first token; from there to the last
-    int n_prompt, n_decode;
+    int n_prompt, n_decode;      // tokens of the prompt; tokens behind the first, a stop id included
 } tally_timings;
 TALLY_API void tally_generation_timings(const tally_generation *g, tally_timings *out);
 // What speculation did for the generation: emitted = accepted + verify_steps.

@@ -35,6 +35,7 @@ bool cpu_level_from_name(str name, cpu_level *out) {
 #if defined(TALLY_ALL_X86_LEVELS)
 // A build for tests whose kernels are compiled over an emulation of the instructions.
 bool cpu_level_available(cpu_level level) { return level <= CPU_LEVEL_AVX512BF16; }
+bool cpu_level_enable(cpu_level level) { return cpu_level_available(level); }
 #elif defined(__x86_64__)
 // The register state the operating system saves (XCR0). Readable only if CPUID says OSXSAVE.
 static uint64_t saved_state(void) {
@@ -45,11 +46,21 @@ static uint64_t saved_state(void) {
 
 static bool has_bits(uint64_t set, uint64_t wanted) { return (set & wanted) == wanted; }
 
-// Tiles: of the processor (leaf 7 EDX: AMX-TILE 24, AMX-INT8 25), saved by the system (XCR0: 17 configuration, 18 data), and granted to
-// this process on request, once for all of its threads (Linux, arch/x86/include/uapi/asm/prctl.h; the state's number is 18). An old kernel refuses.
-static bool tiles_granted(unsigned leaf7_d, uint64_t saved) {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+// Tiles: of the processor (leaf 7 EDX: AMX-TILE 24, AMX-INT8 25), saved by the system (XCR0: 17 configuration, 18 data), and offered to
+// processes that ask (Linux, arch/x86/include/uapi/asm/prctl.h; the state's number is 18). An old kernel offers none.
+enum { SUPPORTED_STATES = 0x1021, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+static bool tiles_offered(unsigned leaf7_d, uint64_t saved) {
     if (!has_bits(leaf7_d, 1u << 24 | 1u << 25) || !has_bits(saved, 1u << 17 | 1u << 18)) return false;
+#if defined(__linux__)
+    uint64_t states = 0;
+    return syscall(SYS_arch_prctl, SUPPORTED_STATES, &states) == 0 && states >> TILE_DATA & 1;
+#else
+    return false;
+#endif
+}
+
+static bool tiles_granted(void) {
 #if defined(__linux__)
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 #else
@@ -74,8 +85,12 @@ bool cpu_level_available(cpu_level level) {
     if (level == CPU_LEVEL_AVX512) return true;
     if (!has_bits(leaf7_c, 1u << 11)) return false;
     if (level == CPU_LEVEL_AVX512VNNI) return true;
-    if (level == CPU_LEVEL_AMX) return tiles_granted(leaf7_d, saved);
+    if (level == CPU_LEVEL_AMX) return tiles_offered(leaf7_d, saved);
     return level == CPU_LEVEL_AVX512BF16 && has_bits(leaf7_1_a, 1u << 5);
+}
+
+bool cpu_level_enable(cpu_level level) {
+    return cpu_level_available(level) && (level != CPU_LEVEL_AMX || tiles_granted());
 }
 #elif defined(__aarch64__)
 bool cpu_level_available(cpu_level level) {
@@ -92,8 +107,10 @@ bool cpu_level_available(cpu_level level) {
     default: return false;
     }
 }
+bool cpu_level_enable(cpu_level level) { return cpu_level_available(level); }
 #else
 bool cpu_level_available(cpu_level level) { return level == CPU_LEVEL_SCALAR; }
+bool cpu_level_enable(cpu_level level) { return cpu_level_available(level); }
 #endif
 
 bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16 && level != CPU_LEVEL_NEONBF16; }

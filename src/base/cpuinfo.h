@@ -30,7 +30,10 @@ typedef enum cpu_level {
 
 const char *cpu_level_name(cpu_level level);
 bool cpu_level_from_name(str name, cpu_level *out);
-bool cpu_level_available(cpu_level level); // the processor and the operating system both allow it
+bool cpu_level_available(cpu_level level); // the processor and the operating system both have it
+// Asks the system for what an available level needs, for all threads of the process (AMX: its tiles, which Linux refuses where a thread has
+// a small signal stack, and beside which it allows none from then on). False: the level cannot be used.
+bool cpu_level_enable(cpu_level level);
 // True if the level's results have the same bits as those of the scalar level, for every type of weight.
 bool cpu_level_is_common(cpu_level level);
 cpu_level cpu_level_best(void);               // the last available one that is common

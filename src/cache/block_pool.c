@@ -21,7 +21,15 @@ void block_pool_deinit(block_pool *p) {
     *p = (block_pool){0};
 }
 
+int block_pool_obtainable(const block_pool *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_blocks; i++)
+        n += p->holders[i] == 0 || (p->holders[i] == 1 && p->reclaim && p->reclaimable(p->reclaim_ctx, i));
+    return n;
+}
+
 bool block_pool_has(block_pool *p, int n) {
+    if (p->n_free < n && block_pool_obtainable(p) < n) return false;
     while (p->n_free < n && p->reclaim && p->reclaim(p->reclaim_ctx)) continue;
     return p->n_free >= n;
 }

@@ -17,12 +17,22 @@ void block_table_deinit(block_table *t) {
     *t = (block_table){0};
 }
 
+// Only the block with the last committed position can be shared and written.
+static bool shares_written(const block_table *t) {
+    int first_written = t->length / KV_BLOCK;
+    return first_written < t->n_blocks && t->pool->holders[t->block[first_written]] > 1;
+}
+
+int block_table_lacks(const block_table *t, int n) {
+    int want = blocks_for(t->length + n);
+    return (want > t->n_blocks ? want - t->n_blocks : 0) + (n > 0 && shares_written(t));
+}
+
 bool block_table_reserve(block_table *t, int n) {
     int want = blocks_for(t->length + n), first_written = t->length / KV_BLOCK;
     assert(want <= t->cap);
-    bool shared = first_written < t->n_blocks && t->pool->holders[t->block[first_written]] > 1;
-    if (!block_pool_has(t->pool, want - t->n_blocks + shared)) return false;
-    if (shared && n > 0) { // only the block with the last committed position can be shared and written
+    if (!block_pool_has(t->pool, block_table_lacks(t, n))) return false;
+    if (n > 0 && shares_written(t)) {
         int own = block_pool_take(t->pool);
         t->device->vt->block_copy(t->device, own, t->block[first_written]);
         block_pool_give(t->pool, t->block[first_written]);

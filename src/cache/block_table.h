@@ -21,6 +21,8 @@ typedef struct block_table {
 status block_table_init(block_table *t, block_pool *pool, backend *device, int max_positions, error *err);
 void block_table_deinit(block_table *t); // gives all blocks back
 
+// Blocks that room for positions [length, length + n) takes from the pool.
+int block_table_lacks(const block_table *t, int n);
 // Room for positions [length, length + n). False when the pool has too few blocks (nothing is taken then).
 bool block_table_reserve(block_table *t, int n);
 void block_table_commit(block_table *t, int n);

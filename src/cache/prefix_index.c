@@ -51,6 +51,8 @@ static bool reclaim(void *ctx) {
     return oldest >= 0;
 }
 
+static bool reclaimable(const void *ctx, int block) { return prefix_index_holds(ctx, block); }
+
 status prefix_index_init(prefix_index *x, block_pool *pool, error *err) {
     *x = (prefix_index){.pool = pool, .n_buckets = 16};
     while (x->n_buckets < pool->n_blocks) x->n_buckets *= 2;
@@ -62,6 +64,7 @@ status prefix_index_init(prefix_index *x, block_pool *pool, error *err) {
     }
     for (int i = 0; i < x->n_buckets; i++) x->bucket[i] = -1;
     pool->reclaim = reclaim;
+    pool->reclaimable = reclaimable;
     pool->reclaim_ctx = x;
     return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/cpuinfo.h"
+#include "base/fpenv.h"
 #include "base/meminfo.h"
 #include "engine/backends.h"
 #include "engine/generation.h"
@@ -37,13 +38,16 @@ status engine_plan_cache_types(model *m, const char *k, const char *v, error *er
 }
 
 status engine_plan_level(const char *name, cpu_level *level, error *err) {
-    *level = cpu_level_best();
-    if (!name) return STATUS_OK;
+    if (!name) {
+        *level = cpu_level_best();
+        while (!cpu_level_enable(*level)) (*level)--;
+        return STATUS_OK;
+    }
     if (!cpu_level_from_name(str_from(name), level)) {
         return error_set(err, STATUS_BAD_ARGUMENT, "there is no CPU level named %s; this processor's best is %s", name,
                          cpu_level_name(cpu_level_best()));
     }
-    if (cpu_level_available(*level)) return STATUS_OK;
+    if (cpu_level_enable(*level)) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED, "this processor does not have level %s; its best is %s", name,
                      cpu_level_name(cpu_level_best()));
 }
@@ -74,7 +78,8 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
 
 static dtype natural_type(const model *m) { // of the matrices of the layers
     for (int i = 0; i < m->weights.n; i++) {
-        if (m->weights.w[i].role == WEIGHT_LINEAR) return m->weights.w[i].part[0].type;
+        const weight *w = &m->weights.w[i];
+        if (w->layer >= 0 && (w->role == WEIGHT_LINEAR || w->role == WEIGHT_EXPERTS)) return w->part[0].type;
     }
     return DTYPE_BF16;
 }
@@ -177,12 +182,24 @@ static int64_t positions_for(const tally_engine_options *o, int64_t context, int
     return most < context ? context : most;
 }
 
+// What drafters look up lies in the host's memory, also beside a device with its own.
+static status check_host_memory(int64_t drafting, error *err) {
+    int64_t available = meminfo_available();
+    if (drafting <= available) return STATUS_OK;
+    return error_set(err, STATUS_NO_MEMORY,
+                     "drafting takes %.1f MiB of the host's memory, of which %.1f MiB are available; lower -c or "
+                     "--lookup-corpus, or take --spec off",
+                     (double)drafting / (1 << 20), (double)available / (1 << 20));
+}
+
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err) {
     step_limits *l = &p->limits;
     const backend_vtable *vt = p->device->vt;
     int n_vocab = p->model.config.n_vocab;
     p->memory.available = vt->memory_available ? vt->memory_available(p->device) : meminfo_available();
-    if (o->draft) // its cache and workspace are promised, though its pages may not have been touched yet
+    bool own_memory = vt->memory_available != NULL; // the device's, which counts what the draft engine took of it
+    if (o->draft && !own_memory && !o->draft->plan.device->vt->memory_available)
+        // its cache and workspace are promised, though its pages may not have been touched yet
         p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     choose_rows(o, n_vocab, p->memory.available, l);
     l->model_context = p->model.config.context_length;
@@ -193,24 +210,32 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
             other = p->memory.weights + p->memory.workspace;
-    int64_t context = o->context ? o->context : largest_context(p, other, block_bytes);
-    if (!o->context) // what drafters look up grows with the context
-        context = largest_context(p, other + speculation_bytes(o, (int)context, n_vocab), block_bytes);
+    int64_t spare = o->speculation.shadow > 0; // a shadow check needs a block of its own
+    int64_t context = o->context ? o->context : largest_context(p, other + spare * block_bytes, block_bytes);
+    if (!o->context && !own_memory) { // what drafters look up grows with the context
+        int64_t drafting = speculation_bytes(o, (int)context, n_vocab);
+        context = largest_context(p, other + drafting + spare * block_bytes, block_bytes);
+    }
     p->memory.drafting = speculation_bytes(o, (int)context, n_vocab);
-    other += p->memory.drafting;
-    int64_t positions = positions_for(o, context, p->memory.available - other, block_bytes);
+    if (own_memory) {
+        TRY(check_host_memory(p->memory.drafting, err));
+    } else {
+        other += p->memory.drafting;
+    }
+    int64_t positions = positions_for(o, context, p->memory.available - other - spare * block_bytes, block_bytes);
     l->max_context = (int)context;
-    l->n_blocks = (int)blocks_for(positions) + (o->speculation.shadow > 0); // a shadow check needs one of its own
+    l->n_blocks = (int)(blocks_for(positions) + spare);
     p->memory.cache = l->n_blocks * block_bytes;
     if (context > 0 && other + p->memory.cache <= p->memory.available) return STATUS_OK;
     double mib = 1024.0 * 1024.0;
-    return error_set(err, STATUS_NO_MEMORY,
-                     "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB "
-                     "+ drafting %.1f MiB, but %.1f MiB are available; lower -c "
-                     "(%.1f KiB per position), use -ctk/-ctv q8_0, lower -ub, or take a smaller quantisation",
-                     (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions,
-                     (double)p->memory.workspace / mib, (double)p->memory.drafting / mib,
-                     (double)p->memory.available / mib, (double)block_bytes / KV_BLOCK / 1024.0);
+    return error_set(
+        err, STATUS_NO_MEMORY,
+        "the plan does not fit: weights %.1f MiB + cache %.1f MiB (%lld positions) + workspace %.1f MiB "
+        "+ drafting %.1f MiB, but %.1f MiB are available; lower -c "
+        "(%.1f KiB per position) or --cache-positions, use -ctk/-ctv q8_0, lower -b, or take a smaller quantisation",
+        (double)p->memory.weights / mib, (double)p->memory.cache / mib, (long long)positions,
+        (double)p->memory.workspace / mib, (double)p->memory.drafting / mib, (double)p->memory.available / mib,
+        (double)block_bytes / KV_BLOCK / 1024.0);
 }
 
 // ---- loading -------------------------------------------------------------------------------------------------------------
@@ -282,6 +307,7 @@ static status alloc_step(tally_engine *e, error *err) {
 
 static status open_engine(tally_engine *e, const tally_engine_options *o, error *err) {
     TRY(engine_plan_init(&e->plan, e->source, o, err));
+    e->fingerprint = checkpoint_fingerprint(e->source->ck);
     e->n_vocab = e->plan.model.config.n_vocab;
     e->context = e->plan.limits.max_context;
     e->step_rows = e->plan.limits.max_rows;
@@ -306,7 +332,9 @@ tally_status tally_engine_open(tally_engine **out, const tally_model *source, co
     tally_engine *e = calloc(1, sizeof *e);
     if (!e) return (tally_status)error_no_memory(err, sizeof *e);
     e->source = source;
+    fpenv_state callers = fpenv_enter();
     status s = open_engine(e, options ? options : &defaults, err);
+    fpenv_leave(callers);
     if (s) {
         tally_engine_close(e);
         return (tally_status)s;
@@ -393,7 +421,8 @@ const char *tally_cpu_level(int i, const char **help, bool *available) {
 static void fail_unfit(tally_engine *e, struct tally_generation *g) {
     error why;
     error_set(&why, STATUS_FULL,
-              "a sequence of %d tokens does not fit the cache of %d positions; raise the cache or shorten the request",
+              "a sequence of %d tokens does not fit the cache of %d positions; raise --cache-positions or shorten the "
+              "request",
               g->seq.n_tokens, e->blocks.n_blocks * KV_BLOCK);
     generation_fail(g, &why);
 }
@@ -409,7 +438,15 @@ static void fail_outgrown(tally_engine *e) {
 static void fail_oldest(tally_engine *e) {
     struct tally_generation *g = e->first;
     while (g && g->finish) g = g->next;
-    if (g) fail_unfit(e, g);
+    if (!g) return;
+    error why;
+    error_set(
+        &why, STATUS_FULL,
+        "a sequence of %d tokens needs %d blocks of the cache; %d of %d can be had, sessions hold the others; close "
+        "one or raise --cache-positions",
+        g->seq.n_tokens, (g->seq.n_tokens + KV_BLOCK - 1) / KV_BLOCK, block_pool_obtainable(&e->blocks),
+        e->blocks.n_blocks);
+    generation_fail(g, &why);
 }
 
 static void finish_parts(tally_engine *e, int n) {
@@ -436,15 +473,19 @@ static status run_step(tally_engine *e, int n, error *err) {
     return verify_step_agree(e, e->owners, n, err);
 }
 
-tally_status tally_engine_step(tally_engine *e, bool *idle, tally_error *user_err) {
+static status choose_and_run(tally_engine *e, error *err) {
     fail_outgrown(e);
     int n = sched_choose(e, e->parts, e->owners);
-    if (n == 0) {
-        fail_oldest(e);
-    } else {
-        status s = run_step(e, n, (error *)user_err);
-        if (s) return (tally_status)s;
-    }
+    if (n) return run_step(e, n, err);
+    fail_oldest(e);
+    return STATUS_OK;
+}
+
+tally_status tally_engine_step(tally_engine *e, bool *idle, tally_error *user_err) {
+    fpenv_state callers = fpenv_enter();
+    status s = choose_and_run(e, (error *)user_err);
+    fpenv_leave(callers);
+    if (s) return (tally_status)s;
     if (idle) {
         *idle = true;
         for (const struct tally_generation *g = e->first; g; g = g->next) *idle &= g->finish != FINISH_NONE;

@@ -67,8 +67,8 @@ static status start(struct tally_generation *g, const tally_request *r, error *e
     if (r->n_ids > (int64_t)e->blocks.n_blocks * KV_BLOCK) {
         return error_set(
             err, STATUS_FULL,
-            "the prompt has %d tokens but the whole cache only %d positions; shorten it or raise the cache", r->n_ids,
-            e->blocks.n_blocks * KV_BLOCK);
+            "the prompt has %d tokens but the whole cache only %d positions; shorten it or raise --cache-positions",
+            r->n_ids, e->blocks.n_blocks * KV_BLOCK);
     }
     if (r->session && session_engine(r->session) != e)
         return error_set(err, STATUS_BAD_ARGUMENT, "the session belongs to another engine");
@@ -163,6 +163,7 @@ void tally_generation_close(tally_generation *g) {
 void generation_fail(struct tally_generation *g, const error *why) {
     g->error = *why;
     g->finish = FINISH_ERROR;
+    if (g->text.data) g->text.len = g->n_shown, g->text.data[g->n_shown] = 0; // what was held back is no text
     block_table_truncate(&g->seq.cache, 0);
 }
 
@@ -257,6 +258,7 @@ int generation_best(const struct tally_generation *g) {
 void generation_accept(struct tally_generation *g, int32_t id, const float *logits) {
     g->t_last = clock_now_ns();
     if (!g->t_first) g->t_first = g->t_last;
+    g->n_chosen++;
     if (is_stop_id(g, id)) {
         g->finish = FINISH_STOP;
         finish_text(g);
@@ -317,8 +319,9 @@ const tally_logprob *tally_generation_logprobs(const tally_generation *g, int i,
 }
 
 void tally_generation_timings(const tally_generation *g, tally_timings *out) {
-    *out = (tally_timings){.n_prompt = g->n_prompt, .n_decode = g->seq.n_tokens - g->n_prompt};
+    *out = (tally_timings){.n_prompt = g->n_prompt};
     if (g->t_first) {
+        out->n_decode = g->n_chosen - 1;
         out->prompt_ms = (double)(g->t_first - g->t_start) / 1e6;
         out->decode_ms = (double)(g->t_last - g->t_first) / 1e6;
     }

@@ -8,7 +8,7 @@
 typedef enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ERROR } finish;
 
 struct tally_generation {
-    tally_engine *engine;                           // borrowed; NULL once closed with the engine
+    tally_engine *engine;                           // borrowed; NULL: not linked
     struct tally_generation *next, *prev;           // by arrival
     struct tally_generation *turn_next, *turn_prev; // by last service
     int64_t last_served;                            // number of the step; when it arrived, at first
@@ -34,6 +34,7 @@ struct tally_generation {
     int *n_logprob_entries;  // owned [tokens]
     int cap_logprobs;
     uint64_t t_start, t_first, t_last; // ns; 0: not yet
+    int n_chosen;                      // tokens, a stop id included
 };
 
 // Joins and leaves the engine's two lists; moves to the end of the turn order.

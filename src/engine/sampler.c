@@ -33,6 +33,20 @@ static status out_of_range(error *err, const char *field, double value, const ch
     return error_set(err, STATUS_BAD_ARGUMENT, "%s is %g, it must be %s", field, value, range);
 }
 
+// Whether every id has a bias of -infinity, which forbids it whatever other biases it has.
+static status check_any_left(const tally_sampling *p, int n_vocab, error *err) {
+    if (p->n_logit_bias < n_vocab) return STATUS_OK;
+    bool *forbidden = calloc((size_t)n_vocab, sizeof *forbidden);
+    if (!forbidden) return error_no_memory(err, (unsigned long long)n_vocab * sizeof *forbidden);
+    int left = n_vocab;
+    for (int i = 0; i < p->n_logit_bias; i++) {
+        bool *f = &forbidden[p->logit_bias[i].id];
+        if (p->logit_bias[i].bias == -INFINITY && !*f) *f = true, left--;
+    }
+    free(forbidden);
+    return left ? STATUS_OK : error_set(err, STATUS_BAD_ARGUMENT, "logit_bias forbids all %d tokens", n_vocab);
+}
+
 status sampler_check(const tally_sampling *p, int n_vocab, error *err) {
     if (!(p->temperature >= 0 && isfinite(p->temperature)))
         return out_of_range(err, "temperature", p->temperature, "a finite number of at least 0");
@@ -44,7 +58,6 @@ status sampler_check(const tally_sampling *p, int n_vocab, error *err) {
     }
     if (!isfinite(p->presence_penalty)) return out_of_range(err, "presence_penalty", p->presence_penalty, "finite");
     if (!isfinite(p->frequency_penalty)) return out_of_range(err, "frequency_penalty", p->frequency_penalty, "finite");
-    bool any_left = p->n_logit_bias < n_vocab;
     for (int i = 0; i < p->n_logit_bias; i++) {
         const tally_logit_bias *b = &p->logit_bias[i];
         if (b->id < 0 || b->id >= n_vocab) {
@@ -53,10 +66,8 @@ status sampler_check(const tally_sampling *p, int n_vocab, error *err) {
         }
         if (isnan(b->bias) || b->bias == INFINITY)
             return out_of_range(err, "logit_bias", b->bias, "a finite number or -infinity");
-        any_left |= b->bias > -INFINITY;
     }
-    if (!any_left) return error_set(err, STATUS_BAD_ARGUMENT, "logit_bias forbids all %d tokens", n_vocab);
-    return STATUS_OK;
+    return check_any_left(p, n_vocab, err);
 }
 
 bool sampler_needs_history(const tally_sampling *p) {

@@ -29,8 +29,24 @@ static void drop_part(step_choice *c, const struct tally_generation *g) {
     }
 }
 
-// Room for g's next rows, taken from younger generations if need be; what those lose is computed again later, to the same bits.
+// Whether g's next rows would have room if all younger generations gave up their cache.
+static bool could_fit(tally_engine *e, const struct tally_generation *g, int rows) {
+    bool fits = false;
+    for (int pass = 0; pass < 2; pass++) { // their blocks are taken out of their tables to be counted, and put back
+        for (struct tally_generation *y = e->last; y != g; y = y->prev) {
+            for (int i = 0; i < y->seq.cache.n_blocks && !y->finish; i++)
+                e->blocks.holders[y->seq.cache.block[i]] += pass ? 1 : -1;
+        }
+        if (pass == 0) fits = block_pool_obtainable(&e->blocks) >= block_table_lacks(&g->seq.cache, rows);
+    }
+    return fits;
+}
+
+// Room for g's next rows, taken from younger generations if need be; what those lose is computed again later, to the same bits. Nobody
+// loses anything if that does not suffice.
 static bool reserve(step_choice *c, struct tally_generation *g, int rows) {
+    if (block_table_reserve(&g->seq.cache, rows)) return true;
+    if (!could_fit(c->e, g, rows)) return false;
     while (!block_table_reserve(&g->seq.cache, rows)) {
         struct tally_generation *victim = younger_holder(c->e, g);
         if (!victim) return false;
@@ -60,6 +76,14 @@ static void count_waits(tally_engine *e, const step_choice *c) {
     }
 }
 
+static void choose_decoding(step_choice *c, int max_rows, int max_wanted) {
+    for (struct tally_generation *g = c->e->turn_first; g; g = g->turn_next) {
+        if (g->finish || pending(g) != 1) continue;
+        if (c->rows >= max_rows || c->wanted >= max_wanted) break;
+        choose(c, g, 1);
+    }
+}
+
 int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **owner) {
     step_choice c = {.e = e, .parts = parts, .owner = owner};
     bool prompts = false;
@@ -68,17 +92,13 @@ int sched_choose(tally_engine *e, step_part *parts, struct tally_generation **ow
         if (g->seq.cache.n_blocks == 0) sequence_adopt_prefix(e, &g->seq);
         prompts |= pending(g) > 1;
     }
-    int decode_rows = e->step_rows - prompts, decode_wanted = e->logit_rows - prompts; // a prompt can always finish
-    for (struct tally_generation *g = e->turn_first; g; g = g->turn_next) {
-        if (g->finish || pending(g) != 1) continue;
-        if (c.rows >= decode_rows || c.wanted >= decode_wanted) break;
-        choose(&c, g, 1);
-    }
+    choose_decoding(&c, e->step_rows - prompts, e->logit_rows - prompts); // a prompt can always finish
     for (struct tally_generation *g = e->first; g; g = g->next) {
         if (g->finish || pending(g) == 1) continue;
         if (c.rows >= e->step_rows || c.wanted >= e->logit_rows) break;
         choose(&c, g, e->step_rows - c.rows < e->chunk_rows ? e->step_rows - c.rows : e->chunk_rows);
     }
+    if (c.n == 0) choose_decoding(&c, e->step_rows, e->logit_rows); // no prompt got in
     count_waits(e, &c);
     speculation_plan(e, parts, owner, c.n);
     return c.n;

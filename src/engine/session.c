@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpuinfo.h"
 #include "base/hash.h"
 #include "engine/generation.h"
 
@@ -44,7 +45,8 @@ int tally_session_length(const tally_session *s) { return s->seq.n_tokens; }
 
 static void truncate_to(tally_session *s, int length) {
     s->seq.n_tokens = length;
-    if (s->seq.cache.length > length) block_table_truncate(&s->seq.cache, length);
+    // also where nothing is cut: blocks that were reserved for rows that failed are given back
+    block_table_truncate(&s->seq.cache, s->seq.cache.length < length ? s->seq.cache.length : length);
     if (s->logits_at >= length) s->logits_at = -1;
 }
 
@@ -180,6 +182,7 @@ static const char SNAPSHOT_MAGIC[8] = "tallyss1";
 static uint64_t model_identity(const tally_engine *e) {
     const cache_desc *c = &e->plan.model.cache;
     const model_config *m = &e->plan.model.config;
+    const char *device = e->plan.device->vt->name;
     int64_t parts[] = {c->n_layers,
                        c->n_kv_heads,
                        c->head_dim,
@@ -190,9 +193,13 @@ static uint64_t model_identity(const tally_engine *e) {
                        m->n_heads,
                        m->family,
                        e->plan.model.n_params,
-                       (int64_t)hash_bytes(checkpoint_path(e->source->ck), strlen(checkpoint_path(e->source->ck)))};
+                       (int64_t)e->fingerprint,
+                       (int64_t)hash_bytes(device, strlen(device)),                 // how blocks lie in memory
+                       cpu_level_is_common(e->plan.level) ? 0 : 1 + e->plan.level}; // other bits
     return hash_bytes(parts, sizeof parts);
 }
+
+static int blocks_of(int positions) { return (positions + KV_BLOCK - 1) / KV_BLOCK; }
 
 static int64_t block_bytes(const tally_engine *e) {
     return e->plan.device->vt->block_bytes(e->plan.device, &e->plan.model.cache);
@@ -206,14 +213,14 @@ tally_status tally_session_save(const tally_session *s, void **bytes, size_t *n,
                          .n_cached = s->seq.cache.length};
     memcpy(h.magic, SNAPSHOT_MAGIC, sizeof h.magic);
     size_t tokens = (size_t)h.n_tokens * sizeof *s->seq.token;
-    *n = sizeof h + tokens + (size_t)s->seq.cache.n_blocks * (size_t)h.block_bytes;
+    *n = sizeof h + tokens + (size_t)blocks_of(h.n_cached) * (size_t)h.block_bytes;
     char *at = *bytes = malloc(*n);
     if (!at) return (tally_status)error_no_memory((error *)user_err, *n);
     memcpy(at, &h, sizeof h);
     at += sizeof h;
     memcpy(at, s->seq.token, tokens);
     at += tokens;
-    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes)
+    for (int i = 0; i < blocks_of(h.n_cached); i++, at += h.block_bytes)
         e->plan.device->vt->block_read(e->plan.device, s->seq.cache.block[i], at);
     return TALLY_OK;
 }
@@ -222,13 +229,14 @@ static status check_snapshot(const tally_engine *e, const snapshot_header *h, si
     if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof h->magic) != 0)
         return error_set(err, STATUS_BAD_FILE, "these %zu bytes are no tally snapshot", n);
     if (h->identity != model_identity(e) || h->block_bytes != block_bytes(e)) {
-        return error_set(err, STATUS_BAD_ARGUMENT, "the snapshot was taken with another model or other cache types");
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "the snapshot was taken with another model, other cache types or on another device");
     }
     if (h->n_tokens < 0 || h->n_cached < 0 || h->n_cached > h->n_tokens) {
         return error_set(err, STATUS_BAD_FILE, "the snapshot claims %d cached of %d tokens", h->n_cached, h->n_tokens);
     }
-    size_t want = sizeof *h + (size_t)h->n_tokens * sizeof(int32_t) +
-                  ((size_t)h->n_cached + KV_BLOCK - 1) / KV_BLOCK * (size_t)h->block_bytes;
+    size_t want =
+        sizeof *h + (size_t)h->n_tokens * sizeof(int32_t) + (size_t)blocks_of(h->n_cached) * (size_t)h->block_bytes;
     if (n != want) return error_set(err, STATUS_BAD_FILE, "the snapshot has %zu bytes, expected %zu", n, want);
     return STATUS_OK;
 }
@@ -255,7 +263,7 @@ tally_status tally_session_restore(tally_session *s, const void *bytes, size_t n
                        h.n_cached, e->blocks.n_free);
     }
     if (st) return (tally_status)st;
-    for (int i = 0; i < s->seq.cache.n_blocks; i++, at += h.block_bytes)
+    for (int i = 0; i < blocks_of(h.n_cached); i++, at += h.block_bytes)
         e->plan.device->vt->block_write(e->plan.device, s->seq.cache.block[i], at);
     block_table_commit(&s->seq.cache, h.n_cached);
     return TALLY_OK;

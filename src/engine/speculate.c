@@ -22,6 +22,7 @@ static status decide(tally_speculation *s, error *err) {
     TRY(engine_in_range("--draft-min", s->draft_min, 0, s->draft_max, err));
     if (s->draft_min == 0) s->draft_min = 1;
     TRY(engine_in_range("--lookup-max", s->lookup_max, 0, LOOKUP_MAX_GRAM, err));
+    TRY(engine_in_range("--lookup-min", s->lookup_min, 0, LOOKUP_MAX_GRAM, err));
     if (s->lookup_max == 0) s->lookup_max = s->lookup_min > DEFAULT_LOOKUP_MAX ? s->lookup_min : DEFAULT_LOOKUP_MAX;
     TRY(engine_in_range("--lookup-min", s->lookup_min, 0, s->lookup_max, err));
     if (s->lookup_min == 0) s->lookup_min = s->lookup_max < DEFAULT_LOOKUP_MIN ? s->lookup_max : DEFAULT_LOOKUP_MIN;
@@ -61,6 +62,7 @@ static void init_times(tally_engine *e) {
             if (w->absorbed || w->role == WEIGHT_EMBED || w->role == WEIGHT_VECTOR) continue;
             double share = row_share(w, e->plan.level);
             double bytes = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
+            if (bytes == 0) bytes = (double)weight_file_bytes(w); // it stays in the file
             if (w->role == WEIGHT_EXPERTS) { // each row computes with its own k, what is read is shared
                 bytes *= (double)c->n_experts_used / c->n_experts;
                 double read = experts_touched(c, m), computed = 1 + share * (m - 1);
@@ -87,11 +89,11 @@ static lookup_corpus_options corpus_options(const tally_speculation *s) {
 
 int64_t speculation_bytes(const tally_engine_options *o, int context, int n_vocab) {
     tally_speculation s = o->speculation;
-    if (decide(&s, NULL) || s.mode == TALLY_SPEC_OFF || context < 1) return 0;
+    if (decide(&s, NULL) || context < 1) return 0;
     int64_t bytes = 0, n = o->sequences > 1 ? o->sequences : 1;
     lookup_options lookup = lookup_of(&s, s.mode, context);
     lookup_corpus_options corpus = corpus_options(&s);
-    if (s.mode != TALLY_SPEC_DRAFT) bytes += n * (int64_t)draft_lookup_bytes(&lookup);
+    if (s.mode != TALLY_SPEC_DRAFT && s.mode != TALLY_SPEC_OFF) bytes += n * (int64_t)draft_lookup_bytes(&lookup);
     if (s.corpus > 0) bytes += (int64_t)lookup_corpus_bytes(&corpus);
     if (s.shadow > 0) bytes += (int64_t)n_vocab * (int64_t)sizeof(float);
     return bytes;
@@ -374,7 +376,7 @@ static void plan_auto(tally_engine *e, const step_room *room, const step_part *p
     }
 }
 
-// Blocks for the drafts, if that takes nobody's: otherwise as many drafts as the blocks at hand hold.
+// Blocks for the drafts, if that takes no sequence's (kept prefixes may go): otherwise as many drafts as the blocks at hand hold.
 static void reserve(step_part *part, struct tally_generation *g) {
     draft *d = &g->spec.draft;
     block_table *t = &g->seq.cache;

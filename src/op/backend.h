@@ -2,7 +2,7 @@
 //
 // A backend object belongs to one engine and is used by the engine's thread only. Order of calls: supports (every record) ->
 // sizes for the memory plan -> weight_upload (every live weight) -> prepare -> run, run, run ... -> destroy. Between prepare and
-// destroy nothing allocates.
+// destroy nothing allocates (but block_poison, which is for tests).
 #ifndef TALLY_OP_BACKEND_H
 #define TALLY_OP_BACKEND_H
 

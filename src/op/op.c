@@ -11,15 +11,6 @@ const char *opcode_name(opcode code) {
     return (unsigned)code < OP_COUNT ? names[code] : "?";
 }
 
-const char *opcode_text(opcode code) {
-    static const char *const texts[] = {
-#define OPCODE_TEXT(name, fn, flops, text) text,
-        OPCODE_LIST(OPCODE_TEXT)
-#undef OPCODE_TEXT
-    };
-    return texts[code];
-}
-
 int opcode_flops(opcode code) {
     static const int flops[] = {
 #define OPCODE_FLOPS(name, fn, per_number, text) per_number,
@@ -112,14 +103,6 @@ tensor tensor_heads(tensor t, int64_t n_heads, int64_t head_dim) {
     t.n_dims = 3;
     t.dim[1] = n_heads, t.dim[2] = head_dim;
     t.stride[1] = head_dim, t.stride[2] = 1;
-    return t;
-}
-
-tensor tensor_flat(tensor t) {
-    if (t.n_dims != 3) return t;
-    t.n_dims = 2;
-    t.dim[1] *= t.dim[2];
-    t.stride[1] = 1;
     return t;
 }
 

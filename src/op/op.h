@@ -104,13 +104,11 @@ typedef struct op_list {
 
 void op_list_init(op_list *g, arena *memory, weight_set *weights, error *err);
 const char *opcode_name(opcode code);
-const char *opcode_text(opcode code);
 int opcode_flops(opcode code); // per number of the first result, or FLOPS_BY_FORMULA
 
 // Views. A column view keeps the rows; heads splits the last dimension [.., n * d] into [.., n, d].
 tensor tensor_columns(tensor t, int64_t first, int64_t n);
 tensor tensor_heads(tensor t, int64_t n_heads, int64_t head_dim);
-tensor tensor_flat(tensor t); // [rows, a, b] contiguous -> [rows, a * b]
 
 // Builders. w arguments are numbers of the weight set; -1 means absent where `bias` allows it. Results are F32 unless said.
 tensor op_embed(op_list *g, int table);                                 // [rows, k]

@@ -68,7 +68,10 @@ static void merge_at(op_list *g, int at, int n, moved *map) {
     op *ops = &g->ops[at];
     int w = merged_weight(g, ops, n, 1);
     if (w < 0) return;
-    int bias = ops[0].code == OP_LINEAR && ops[0].in[2].where == STORAGE_WEIGHT ? merged_weight(g, ops, n, 2) : -1;
+    bool has_bias = ops[0].code == OP_LINEAR && ops[0].in[2].where == STORAGE_WEIGHT;
+    int bias = has_bias ? merged_weight(g, ops, n, 2) : -1;
+    if (has_bias && bias < 0 && !g->failed)
+        g->failed = error_set(g->err, STATUS_INTERNAL, "the biases of %s cannot be merged", ops[0].label);
     if (g->failed) return;
     op_list scratch = *g; // the builder appends; keep our own record and its temporary
     tensor out;

@@ -60,7 +60,7 @@ typedef struct policy_outcome {
 // What the drafts cost is reckoned by the table: one slow step tells of the machine, not of the drafts. Where no draft model was asked, what
 // is known of it fades towards the prior, so that one that was given up is tried again some hundred tokens later, as the purse allows.
 void draft_policy_ran(draft_policy *p, const policy_step *s, const policy_outcome *o);
-// What drafting may still lose, in times of a plain token: a first credit of two, 2 % of `elapsed`, and what it has won.
+// What drafting may still lose, in times of a plain token: a first credit of two, 1.5 % of `elapsed`, and what it has won.
 double draft_policy_purse(const draft_policy *p);
 // What a draft model may still lose: no first credit, so that short answers lose nothing, but 2.5 % of the answer so far, up to the purse.
 double draft_policy_model_purse(const draft_policy *p);

@@ -71,7 +71,16 @@ static void test_commands(void **state) {
     cli_assert_done(r);
     CLI(r, "bench", "-m", path, "--device", device, "-p", "8", "-n", "4", "-r", "1");
     cli_assert_done(r);
-    cli_assert_contains(r->out, "| OK |");
+    cli_assert_contains(r->out, "|  |  |  | OK |"); // no limits: those of the processor are not the NPU's
+    CLI(r, "bench", "-m", path, "--device", device, "-p", "8", "-n", "0", "-r", "1", "--trace", "-o", "json");
+    cli_assert_done(r);
+    a = json_loads(r->out, 0, &at);
+    const json_t *row = json_array_get(a, 0), *trace = json_object_get(row, "trace");
+    assert_true(json_is_null(json_object_get(row, "roofline")) &&
+                json_is_null(json_object_get(row, "bandwidth_share")));
+    assert_true(json_is_null(json_object_get(json_object_get(trace, "all"), "least_s")));
+    assert_true(json_number_value(json_object_get(json_object_get(trace, "all"), "seconds")) > 0);
+    json_decref(a);
     CLI(r, "run", "-m", path, "--device", "emu:910B9", "-p", "abc");
     assert_int_equal(r->exit_code, 1);
     cli_assert_contains(r->err, "910B9");

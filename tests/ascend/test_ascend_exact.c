@@ -467,6 +467,13 @@ static void test_snapshot_and_fork(void **state) {
         tally_session_close(a);
         tally_session_close(b);
         tally_session_close(c);
+        tally_engine_options on_cpu = {.threads = 1, .context = 128, .cache_k = "bf16", .cache_v = "bf16"};
+        test_engine cpu = test_engine_open(f.path, &on_cpu); // whose blocks have the same size, and another layout
+        assert_int_equal(tally_session_open(&a, cpu.engine, &err), 0);
+        assert_int_equal(tally_session_restore(a, bytes, size, &err), TALLY_BAD_ARGUMENT);
+        assert_non_null(strstr(err.text, "on another device"));
+        tally_session_close(a);
+        test_engine_close(&cpu);
         tally_free(bytes);
     }
     fixture_close(&f);

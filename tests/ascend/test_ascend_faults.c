@@ -239,6 +239,26 @@ static void expect_error(const fixture *f, const char *device, const tally_engin
     emulated_next(&f->emu);
 }
 
+// The type of the layers decides whether weights can stay as they are, whatever embedding and head are.
+static void test_type_of_the_layers(void **state) {
+    (void)state;
+    fixture f = fixture_open(false);
+    tally_engine_options o = options("emu:910B3,tile=16");
+    tally_error err;
+    tally_engine *e;
+    tally_model_close(f.model);
+    tiny_random_gguf_ends(f.path, DTYPE_Q8_0, DTYPE_BF16, 7);
+    assert_int_equal(tally_model_open(&f.model, f.path, &err), 0);
+    expect_error(&f, "emu:910B3,tile=16", &o, "not Q8_0; convert them at load");
+    tally_model_close(f.model);
+    tiny_random_gguf_ends(f.path, DTYPE_F16, DTYPE_Q8_0, 7);
+    assert_int_equal(tally_model_open(&f.model, f.path, &err), 0);
+    if (tally_engine_open(&e, f.model, &o, &err)) fail_msg("%s", err.text);
+    tally_engine_close(e);
+    emulated_next(&f.emu);
+    fixture_close(&f);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     fixture f = fixture_open(false);
@@ -321,8 +341,9 @@ static void test_refused_graphs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_lost),    cmocka_unit_test(test_non_finite), cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_refused_graphs), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_device_lost), cmocka_unit_test(test_non_finite),
+        cmocka_unit_test(test_overflow),    cmocka_unit_test(test_refused_graphs),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_type_of_the_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,6 +367,63 @@ static void test_snapshot_and_fork(void **state) {
     fixture_free(&f);
 }
 
+// The caller's rounding changes nothing, be it set before the model is opened or for the steps alone.
+static void test_rounding_of_the_caller(void **state) {
+    (void)state;
+    tally_engine_options o = options(2, NULL, true);
+    static const int modes[] = {FE_TOWARDZERO, FE_UPWARD};
+    for (int m = 0; m < 2; m++) {
+        fixture f = fixture_make(DTYPE_Q4_K, true, SHORT, &o);
+        assert_int_equal(fesetround(modes[m]), 0);
+        test_engine e = test_engine_open(f.path, &o);
+        float *logits = test_eval(&e, f.ids, SHORT, 7);
+        test_engine_close(&e);
+        assert_int_equal(fegetround(), modes[m]);
+        fesetround(FE_TONEAREST);
+        same_rows(&f, logits, 0, SHORT, "rounding", modes[m]);
+        free(logits);
+        fixture_free(&f);
+    }
+}
+
+static void test_snapshot_of_another_file(void **state) {
+    (void)state;
+    tally_engine_options o = options(2, NULL, true);
+    fixture f = fixture_make(DTYPE_Q4_0, false, SHORT, &o);
+    test_engine t = test_engine_open(f.path, &o);
+    tally_error err;
+    tally_session *a;
+    void *bytes;
+    size_t size;
+    assert_int_equal(tally_session_open(&a, t.engine, &err), 0);
+    assert_int_equal(tally_session_sync(a, f.ids, SHORT - 1, &err), 0);
+    assert_int_equal(tally_session_save(a, &bytes, &size, &err), 0);
+    tally_session_close(a);
+    test_engine_close(&t);
+    for (int seed = 7; seed <= 8; seed++) { // the same weights under another name, then others of the same shapes
+        char path[600];
+        snprintf(path, sizeof path, "%s/moved-%d.gguf", f.folder.path, seed);
+        tiny_random_gguf(path, DTYPE_Q4_0, false, (uint64_t)seed);
+        t = test_engine_open(path, &o);
+        const float *logits;
+        assert_int_equal(tally_session_open(&a, t.engine, &err), 0);
+        tally_status st = tally_session_restore(a, bytes, size, &err);
+        if (seed == 7) {
+            assert_int_equal(st, 0);
+            assert_int_equal(tally_session_sync(a, f.ids, SHORT, &err), 0);
+            assert_int_equal(tally_session_logits(a, &logits, &err), 0);
+            same_rows(&f, logits, SHORT - 1, 1, "a snapshot under another name", seed);
+        } else {
+            assert_int_equal(st, TALLY_BAD_ARGUMENT);
+            assert_non_null(strstr(err.text, "another model"));
+        }
+        tally_session_close(a);
+        test_engine_close(&t);
+    }
+    tally_free(bytes);
+    fixture_free(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_dense),
@@ -379,6 +437,8 @@ int main(void) {
         cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_side_by_side),
         cmocka_unit_test(test_snapshot_and_fork),
+        cmocka_unit_test(test_snapshot_of_another_file),
+        cmocka_unit_test(test_rounding_of_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/generation.h"
 #include "tests/support/eval.h"
 #include "tests/support/script_model.h"
 #include "tests/support/temp_folder.h"
@@ -356,6 +356,26 @@ static void test_samplers_in_a_request(void **state) {
     script_close(&s);
 }
 
+// Text that may still become a stop string is none when an error ends the request.
+static void test_error_while_text_is_held_back(void **state) {
+    (void)state;
+    script s = SCRIPT("a", "b", "c", "<eos>");
+    static const int32_t ids[] = {SCRIPT_START};
+    tally_error err;
+    tally_generation *g;
+    tally_request r = {.ids = ids, .n_ids = 1, .max_tokens = 9, .stops = (const char *const[]){"bx"}, .n_stops = 1};
+    assert_int_equal(tally_generate(s.e.engine, &r, &g, &err), 0);
+    size_t len;
+    for (int n = 0; n < 2; tally_generation_ids(g, &n)) assert_int_equal(tally_engine_step(s.e.engine, NULL, &err), 0);
+    error why;
+    error_set(&why, STATUS_FULL, "an error");
+    generation_fail(g, &why);
+    assert_string_equal(tally_generation_text(g, &len), "a");
+    assert_int_equal(len, 1);
+    tally_generation_close(g);
+    script_close(&s);
+}
+
 static void test_timings(void **state) {
     (void)state;
     script s = SCRIPT("a", "b", "<eos>");
@@ -368,9 +388,19 @@ static void test_timings(void **state) {
     tally_timings t;
     tally_generation_timings(g, &t);
     assert_int_equal(t.n_prompt, 3);
-    assert_int_equal(t.n_decode, 2);
+    assert_int_equal(t.n_decode, 2); // "b" and the stop id
     assert_true(t.prompt_ms > 0 && t.decode_ms > 0);
     tally_generation_close(g);
+    for (r.max_tokens = 0; r.max_tokens <= 2; r.max_tokens++) {
+        assert_int_equal(tally_generate(s.e.engine, &r, &g, &err), 0);
+        tally_generation_timings(g, &t);
+        assert_int_equal(t.n_decode, 0);
+        while (!tally_generation_done(g)) assert_int_equal(tally_engine_step(s.e.engine, NULL, &err), 0);
+        tally_generation_timings(g, &t);
+        assert_int_equal(t.n_decode, r.max_tokens == 2);
+        assert_true((t.decode_ms > 0) == (r.max_tokens == 2));
+        tally_generation_close(g);
+    }
     script_close(&s);
 }
 
@@ -388,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_samplers_in_a_request),
+        cmocka_unit_test(test_error_while_text_is_held_back),
         cmocka_unit_test(test_timings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

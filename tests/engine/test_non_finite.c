@@ -119,6 +119,12 @@ static void check_one(const char *path, const char *name, int64_t index, float v
     assert_int_equal(tally_session_sync(s, ids, N_PROMPT, &err), TALLY_NON_FINITE);
     assert_non_null(strstr(err.text, where));
     assert_int_equal(tally_session_length(s), 0);
+    assert_int_equal(test_blocks_in_use(e.engine), 0); // those of the rows that failed, too
+    void *bytes;
+    size_t size;
+    assert_int_equal(tally_session_save(s, &bytes, &size, &err), 0);
+    assert_int_equal(tally_session_restore(s, bytes, size, &err), 0);
+    tally_free(bytes);
     tally_session_close(s);
     assert_int_equal(test_blocks_in_use(e.engine), 0);
     test_engine_close(&e);

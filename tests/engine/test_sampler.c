@@ -450,6 +450,12 @@ static void test_errors(void **state) {
     bad((tally_sampling){.logit_bias = bias, .n_logit_bias = 1}, "logit_bias", "inf", "-infinity");
     for (int i = 0; i < 100; i++) bias[i] = (tally_logit_bias){i, -INFINITY};
     bad((tally_sampling){.logit_bias = bias, .n_logit_bias = 100}, "logit_bias", "100", "forbids all");
+    tally_logit_bias many[120]; // the same ids again: a finite bias frees none, and one forbidden often is one
+    for (int i = 0; i < 120; i++) many[i] = i < 100 ? bias[i] : (tally_logit_bias){i - 100, 1.0f};
+    bad((tally_sampling){.logit_bias = many, .n_logit_bias = 120}, "logit_bias", "100", "forbids all");
+    for (int i = 0; i < 120; i++) many[i] = (tally_logit_bias){5, -INFINITY};
+    assert_int_equal(sampler_check(&(tally_sampling){.logit_bias = many, .n_logit_bias = 120}, 100, &(error){0}),
+                     STATUS_OK);
     error err;
     tally_sampling good = {.temperature = 1,
                            .top_k = 5,

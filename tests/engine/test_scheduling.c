@@ -219,6 +219,58 @@ static void test_preemption(void **state) {
     assert_true(lost > 3); // otherwise this test shows nothing
 }
 
+// Steps of one row, or of one row with logits: who is next in turn gets it, also while one that lost its cache cannot get in.
+static void test_preemption_in_single_rows(void **state) {
+    (void)state;
+    static const order pair[] = {{60, 60, 0, 0}, {10, 60, 0.9f, 1}};
+    static answer want[2];
+    alone(pair, 2, want);
+    for (int c = 0; c < 3; c++) {
+        tally_engine_options o = {.threads = 1, .context = 128, .cache_positions = 128};
+        if (c < 2) o.step_rows = c + 1;
+        if (c == 2) o.logit_rows = 1;
+        test_engine t = test_engine_open(path, &o);
+        tally_generation *g[2] = {start(t.engine, &pair[0], 0), start(t.engine, &pair[1], 1)};
+        assert_true(run_all(t.engine, g, 2) > 0);
+        for (int i = 0; i < 2; i++) {
+            tally_error err = {0};
+            if (tally_generation_status(g[i], &err)) fail_msg("case %d, request %d: %s", c, i, err.text);
+            answer got = read_answer(g[i]);
+            same_answer(&want[i], &got, i);
+            tally_generation_close(g[i]);
+        }
+        test_engine_close(&t);
+    }
+}
+
+// What a session holds, nobody gets: an older request that waits for it takes nothing from a younger one in vain.
+static void test_nothing_taken_in_vain(void **state) {
+    (void)state;
+    static const order pair[] = {{350, 4, 0, 0}, {100, 90, 0, 0}};
+    static answer want[2];
+    alone(pair, 2, want);
+    test_engine t = test_engine_open(
+        path, &(tally_engine_options){.threads = 1, .context = 512, .cache_positions = 640, .step_rows = 512});
+    tally_session *s;
+    tally_error err;
+    assert_int_equal(tally_session_open(&s, t.engine, &err), 0);
+    assert_int_equal(tally_session_sync(s, prompt_ids[2], 320, &err), 0); // 5 of 10 blocks; the first request needs 6
+    tally_generation *g[2] = {start(t.engine, &pair[0], 0), start(t.engine, &pair[1], 1)};
+    run_all(t.engine, g, 2);
+    tally_stats stats;
+    tally_engine_stats(t.engine, &stats);
+    assert_int_equal(stats.preemptions, 0);
+    answer got = read_answer(g[1]);
+    same_answer(&want[1], &got, 1);
+    assert_int_equal(tally_generation_status(g[0], &err), TALLY_FULL);
+    assert_non_null(strstr(err.text, "sessions hold the others"));
+    tally_generation_close(g[0]);
+    tally_generation_close(g[1]);
+    tally_session_close(s);
+    assert_int_equal(test_blocks_in_use(t.engine), 0);
+    test_engine_close(&t);
+}
+
 static void fails_alone(int at, const order *too_large, int64_t cache_positions, int step_rows, const answer *want) {
     test_engine t = test_engine_open(
         path, &(tally_engine_options){
@@ -368,10 +420,15 @@ static void test_bad_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together_as_alone), cmocka_unit_test(test_coming_and_going),
-        cmocka_unit_test(test_preemption),        cmocka_unit_test(test_larger_than_the_cache),
-        cmocka_unit_test(test_greedy_is_argmax),  cmocka_unit_test(test_session_beside_generations),
+        cmocka_unit_test(test_together_as_alone),
+        cmocka_unit_test(test_coming_and_going),
+        cmocka_unit_test(test_preemption),
+        cmocka_unit_test(test_larger_than_the_cache),
+        cmocka_unit_test(test_greedy_is_argmax),
+        cmocka_unit_test(test_session_beside_generations),
         cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_preemption_in_single_rows),
+        cmocka_unit_test(test_nothing_taken_in_vain),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -28,7 +28,6 @@ enum { N_TYPES = sizeof all_types / sizeof all_types[0] };
 // The float half of the table is not this test's business: it fills its own from the layers it tests.
 static bool fill_kernels(cpu_kernels *k, cpu_level level) {
     memset(k, 0, sizeof *k);
-    k->level = level;
     kernels_quant_scalar(k);
 #if defined(__x86_64__)
     if (level >= CPU_LEVEL_AVX2) kernels_quant_avx2(k);
@@ -40,7 +39,7 @@ static bool fill_kernels(cpu_kernels *k, cpu_level level) {
     if (level >= CPU_LEVEL_DOTPROD) kernels_quant_dotprod(k);
     if (level >= CPU_LEVEL_I8MM) kernels_quant_i8mm(k);
 #endif
-    return cpu_level_available(level);
+    return cpu_level_enable(level);
 }
 
 // --- random data -------------------------------------------------------------------------------------------------------------
@@ -257,8 +256,9 @@ static void test_levels_give_the_scalar_bits(void **unused) {
             for (int i = 0; i < 20; i++) {
                 const int rows = i < 17 ? i + 1 : 33 + 16 * (i - 17); // every width, and groups of groups of rows
                 const fill how = rows % 3 == 0 ? (fill)(rows / 3 % FILL_COUNT) : FILL_SANE;
-                problem p =
-                    problem_new(all_types[t], 256 * (1 + rows % 3), 16 * (rows % 5) + 1 + rows % 16, rows, how, &state);
+                static const int blocks[] = {3, 1, 19, 5, 8, 17, 24};
+                const int k = dtype_get(all_types[t])->block_elems == 32 ? 32 * blocks[i % 7] : 256 * (1 + rows % 3);
+                problem p = problem_new(all_types[t], k, 16 * (rows % 5) + 1 + rows % 16, rows, how, &state);
                 quantize(&scalar, &p);
                 run(&scalar, &p);
                 float *expected = copy_results(&p);
@@ -503,7 +503,7 @@ static double best_time(const cpu_kernels *k, const matmul_tile *t, dtype type, 
     return best;
 }
 
-static void bench_type(const cpu_kernels *k, dtype type, double seconds) {
+static void bench_type(const cpu_kernels *k, cpu_level level, dtype type, double seconds) {
     enum { K = 4096, FEW = 16, MANY = 4096 }; // panels: in the second-level cache, in memory
     uint64_t state = 8;
     problem p = problem_new(type, K, FEW * PANEL, 32, FILL_SANE, &state);
@@ -523,7 +523,7 @@ static void bench_type(const cpu_kernels *k, dtype type, double seconds) {
     large.n_panels = MANY;
     const double one = best_time(k, &large, type, 1, seconds), two = best_time(k, &large, type, 2, seconds);
     const double cached = best_time(k, &t, type, 1, seconds);
-    printf("%-10s %-7s %7.1f %7.1f %7.1f", cpu_level_name(k->level), dtype_get(type)->name, (double)many / one * 1e-9,
+    printf("%-10s %-7s %7.1f %7.1f %7.1f", cpu_level_name(level), dtype_get(type)->name, (double)many / one * 1e-9,
            (double)many / two * 1e-9, (double)few / cached * 1e-9);
     for (t.n_rows = 1; t.n_rows <= 32; t.n_rows *= 2) {
         const double s = best_time(k, &t, type, 1, seconds);
@@ -547,7 +547,8 @@ static int bench(double seconds, const char *only) {
         fill_kernels(&below, (cpu_level)(level - 1));
         if (k.tile[DTYPE_Q8_0] == below.tile[DTYPE_Q8_0]) continue;
         for (int i = 0; i < N_TYPES; i++)
-            if (!only || strcmp(only, dtype_get(all_types[i])->name) == 0) bench_type(&k, all_types[i], seconds);
+            if (!only || strcmp(only, dtype_get(all_types[i])->name) == 0)
+                bench_type(&k, (cpu_level)level, all_types[i], seconds);
     }
     return 0;
 }

@@ -40,6 +40,9 @@ static void dump_model(const char *folder, dtype type, bool moe) {
         float *logits = test_eval(&e, ids, N_IDS, 13); // 4 rows of 13, then 12: tiles of several heights
         snprintf(path, sizeof path, "%s/%s-%s.%s", folder, name, kind, cpu_level_name((cpu_level)level));
         write_file(path, logits);
+        float *at_once = test_eval(&e, ids, N_IDS, N_IDS); // groups of groups of rows, which have tiles of their own
+        assert_memory_equal(at_once, logits, sizeof *logits * N_IDS * VOCAB);
+        free(at_once);
         free(logits);
         test_engine_close(&e);
     }

@@ -482,6 +482,7 @@ static void test_options(void **state) {
         {{.draft_max = 3, .draft_min = 4}, {"--draft-min", "4"}},
         {{.lookup_min = 6, .lookup_max = 5}, {"--lookup-min", "6"}},
         {{.lookup_max = 1000}, {"--lookup-max", "1000"}},
+        {{.lookup_min = 20}, {"--lookup-min", "20"}},
         {{.corpus = -5}, {"--lookup-corpus", "-5"}},
         {{.shadow = -1}, {"--shadow", "-1"}},
         {{.mode = TALLY_SPEC_DRAFT}, {"--spec draft", "-md"}},
@@ -501,6 +502,11 @@ static void test_options(void **state) {
     }
     tally_engine *e;
     tally_generation *g;
+    tally_engine_options off = {.threads = 1, .context = 64, .speculation.mode = TALLY_SPEC_OFF};
+    assert_int_equal(speculation_bytes(&off, 64, 300), 0);
+    off.speculation.corpus = 1000; // kept for requests with a mode of their own
+    off.speculation.shadow = 1;
+    assert_true(speculation_bytes(&off, 64, 300) > 1000 * (int64_t)sizeof(int32_t) + 300 * (int64_t)sizeof(float));
     assert_int_equal(tally_engine_open(&e, m, &(tally_engine_options){.threads = 1, .context = 64}, &err), 0);
     tally_request r = {.ids = ids, .n_ids = 3, .max_tokens = 5, .speculation = TALLY_SPEC_DRAFT};
     assert_int_equal(tally_generate(e, &r, &g, &err), TALLY_BAD_ARGUMENT);

@@ -49,6 +49,8 @@ bool tiny_model_write_gguf(const tiny_model *m, const char *path, dtype type);
 void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed);
 void tiny_random_gguf_heads(const char *path, dtype type, bool moe, int head_dim,
                             uint64_t seed); // heads of another size
+void tiny_random_gguf_ends(const char *path, dtype type, dtype ends,
+                           uint64_t seed); // embedding and head of another type
 // The same with a byte-level tokenizer (ids 0 to 255 are bytes, 256 <|im_start|>, 257 <|im_end|>: the end, 258 <think>, 259 </think>,
 // 260 "th") and a chat template.
 void tiny_text_gguf(const char *path, dtype type, uint64_t seed, const char *chat_template);

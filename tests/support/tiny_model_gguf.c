@@ -318,7 +318,16 @@ static void write_tokenizer(gguf_writer *w, const char *chat_template) {
 
 enum { RANDOM_HEAD = 64 };
 
-static void random_gguf(const char *path, dtype type, bool moe, int head, uint64_t seed, const char *chat_template) {
+typedef struct random_kind {
+    dtype type, ends; // of the layers; of embedding and head
+    bool moe;
+    int head;
+} random_kind;
+
+static void random_gguf(const char *path, random_kind kind, uint64_t seed, const char *chat_template) {
+    const dtype type = kind.type;
+    const bool moe = kind.moe;
+    const int head = kind.head;
     enum {
         DIM = 256,
         HEADS = 8,
@@ -346,9 +355,9 @@ static void random_gguf(const char *path, dtype type, bool moe, int head, uint64
     gguf_writer_init(&w);
     write_keys(&w, moe ? "qwen3moe" : "qwen3", &c);
     if (chat_template) write_tokenizer(&w, chat_template);
-    add_random(&w, "token_embd.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
+    add_random(&w, "token_embd.weight", kind.ends, 2, (int64_t[]){VOCAB, DIM}, seed);
     add_random(&w, "output_norm.weight", DTYPE_F32, 1, (int64_t[]){DIM}, seed);
-    add_random(&w, "output.weight", type, 2, (int64_t[]){VOCAB, DIM}, seed);
+    add_random(&w, "output.weight", kind.ends, 2, (int64_t[]){VOCAB, DIM}, seed);
     const struct {
         const char *name;
         int64_t n, k, experts;
@@ -392,13 +401,17 @@ static void random_gguf(const char *path, dtype type, bool moe, int head, uint64
 }
 
 void tiny_random_gguf(const char *path, dtype type, bool moe, uint64_t seed) {
-    random_gguf(path, type, moe, RANDOM_HEAD, seed, NULL);
+    random_gguf(path, (random_kind){type, type, moe, RANDOM_HEAD}, seed, NULL);
 }
 
 void tiny_random_gguf_heads(const char *path, dtype type, bool moe, int head_dim, uint64_t seed) {
-    random_gguf(path, type, moe, head_dim, seed, NULL);
+    random_gguf(path, (random_kind){type, type, moe, head_dim}, seed, NULL);
+}
+
+void tiny_random_gguf_ends(const char *path, dtype type, dtype ends, uint64_t seed) {
+    random_gguf(path, (random_kind){type, ends, false, RANDOM_HEAD}, seed, NULL);
 }
 
 void tiny_text_gguf(const char *path, dtype type, uint64_t seed, const char *chat_template) {
-    random_gguf(path, type, false, RANDOM_HEAD, seed, chat_template);
+    random_gguf(path, (random_kind){type, type, false, RANDOM_HEAD}, seed, chat_template);
 }

@@ -17,8 +17,10 @@
 #include "base/fpenv.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/meminfo.h"
 #include "base/pool.h"
 #include "base/str.h"
+#include "tests/support/temp_folder.h"
 
 // ---- arena ---------------------------------------------------------------------------------------------------------------
 
@@ -219,10 +221,31 @@ static void test_error(void **state) {
     assert_string_equal(err.text, "x : pattern 'a  [2J  \xc3\xa9' is wrong");
 }
 
+// ---- memory --------------------------------------------------------------------------------------------------------------
+
+static void test_control_group(void **state) {
+    (void)state;
+    temp_folder t = temp_folder_make();
+    assert_true(meminfo_of_group(t.path) == INT64_MAX);
+    temp_folder_write_text(&t, "memory.max", "max\n");
+    temp_folder_write_text(&t, "memory.current", "7000\n");
+    assert_true(meminfo_of_group(t.path) == INT64_MAX);
+    temp_folder_write_text(&t, "memory.max", "8000\n");
+    assert_int_equal(meminfo_of_group(t.path), 1000);
+    temp_folder_write_text(&t, "memory.stat",
+                           "anon 500\nfile 6000\nkernel 100\ninactive_file 4000\nactive_file 1500\n");
+    assert_int_equal(meminfo_of_group(t.path), 6500); // pages of files give way
+    temp_folder_write_text(&t, "memory.current", "20000\n");
+    assert_int_equal(meminfo_of_group(t.path), 0);
+    temp_folder_remove(&t);
+    assert_true(meminfo_available() > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arena), cmocka_unit_test(test_str),   cmocka_unit_test(test_strbuf),
-        cmocka_unit_test(test_map),   cmocka_unit_test(test_fpenv), cmocka_unit_test(test_error),
+        cmocka_unit_test(test_arena),         cmocka_unit_test(test_str),   cmocka_unit_test(test_strbuf),
+        cmocka_unit_test(test_map),           cmocka_unit_test(test_fpenv), cmocka_unit_test(test_error),
+        cmocka_unit_test(test_control_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

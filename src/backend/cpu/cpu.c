@@ -188,7 +188,6 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
                            .n_panels = segment_panels(w->part[i].n_rows),
                            .panel_bytes = pack_panel_bytes(packed_type(w, i), w->k)};
         dst->n_segments = i + 1;
-        dst->n_experts = w->n_experts;
         if (keeps_rows(b, w)) {
             s->rows = w->part[i].data;
         } else {
@@ -428,8 +427,9 @@ static void cpu_block_poison(backend *base, int block, int first_pos) {
     cpu_backend *b = (cpu_backend *)base;
     int64_t d = b->cache.head_dim;
     float *nan = malloc((size_t)d * sizeof *nan);
-    for (int64_t i = 0; nan && i < d; i++) nan[i] = NAN;
-    for (int layer = 0; nan && layer < b->cache.n_layers; layer++) {
+    assert(nan); // for tests: poisoning nothing would show nothing
+    for (int64_t i = 0; i < d; i++) nan[i] = NAN;
+    for (int layer = 0; layer < b->cache.n_layers; layer++) {
         for (int h = 0; h < b->cache.n_kv_heads; h++) {
             for (int pos = first_pos; pos < KV_BLOCK; pos++) {
                 unsigned char *panel =

@@ -31,7 +31,7 @@ typedef struct split_job {
 } split_job;
 
 // Results of a task: o [queries][d], m, l; behind all tasks, the sums' m and l of each unit.
-static int64_t slot_floats(int64_t n_q, int64_t d) { return n_q * (((d + 15) & ~(int64_t)15) + 2); }
+static int64_t slot_floats(int64_t n_q, int64_t d) { return n_q * (padded_head(d) + 2); }
 
 int64_t cpu_attention_split_bytes(const op_list *g, int n_threads) {
     if (n_threads == 1) return 0;

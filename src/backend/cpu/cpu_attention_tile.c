@@ -26,7 +26,7 @@ int64_t attention_padded_head(const op_list *g) {
     for (int i = 0; i < g->n_ops; i++) {
         if (g->ops[i].code == OP_ATTENTION && g->ops[i].in[0].dim[2] > d) d = g->ops[i].in[0].dim[2];
     }
-    return (d + 15) & ~(int64_t)15;
+    return padded_head(d);
 }
 
 int64_t cpu_attention_thread_bytes(const op_list *g) {
@@ -37,7 +37,7 @@ int64_t cpu_attention_thread_bytes(const op_list *g) {
 
 static attention_tile make_tile(const attention_job *j, int row0, int n_rows, int thread) {
     attention_tile t = {.n_q = n_rows * j->group, .group = j->group, .d = j->b->cache.head_dim, .row0 = row0};
-    t.d_pad = (t.d + 15) & ~(int64_t)15;
+    t.d_pad = padded_head(t.d);
     t.table = j->b->in->block_table[j->b->in->seq[row0]];
     float *p = (float *)(void *)(j->b->thread_scratch + thread * j->b->thread_bytes);
     t.gather = (unsigned char *)p, p += KV_PANEL * t.d_pad;

@@ -9,6 +9,9 @@
 
 #include "backend/cpu/cpu_internal.h"
 
+// Floats of a row of q or o in scratch: it ends on a vector border.
+static inline int64_t padded_head(int64_t d) { return (d + 15) & ~(int64_t)15; }
+
 typedef struct attention_job {
     cpu_backend *b;
     const op *o;

@@ -23,17 +23,16 @@ typedef struct cpu_weight {
     float *vector;    // owned; WEIGHT_VECTOR
     const void *rows; // borrowed; WEIGHT_EMBED, and what is not packed: the file's own rows
     dtype rows_type;
-    int64_t n_experts, k;
+    int64_t k;
 } cpu_weight;
 
 enum {
-    ROW_TILE = 64,   // rows of x that stay in the cache while panels stream past
-    TASK_PANELS = 8, // panels of one task, at most
-    MAX_PIECES = 16,
+    ROW_TILE = 64,           // rows of x that stay in the cache while panels stream past
+    TASK_PANELS = 8,         // panels of one task, at most
     PIECE_LEVELS = 5,        // depth of the stack that adds 16 pieces in a binary tree
     SPLIT_UNITS = 4,         // units of attention per thread that need no splitting
     SPLIT_SLOTS = 8,         // tasks of split attention per thread in one window, at most
-    ATTENTION_QUERIES = 128, // queries (rows x heads of one kv head) of one attention task, at most one row more
+    ATTENTION_QUERIES = 128, // queries (rows x heads of one kv head) of one attention task, or one row's
 };
 
 // What prepare allocates beside workspace and cache, counted in one place so that plan and allocation agree.
@@ -108,6 +107,12 @@ static inline int cpu_parent(const step_inputs *in, int r) {
 // The operation `o` found row `row` of t not to be finite: the first to find so names the row's fault, by the operation that made
 // t. Rows of ROWS_OUT are translated.
 void cpu_mark_fault(cpu_backend *b, const op *o, const tensor *t, int row);
+
+// What the rows of an operation are computed with.
+typedef struct row_job {
+    cpu_backend *b;
+    const op *o;
+} row_job;
 
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_internal.h"
-#include "backend/cpu/kv_store.h"
 
 _Static_assert(KV_BLOCK % KV_PANEL == 0, "blocks are whole panels");
 
@@ -17,18 +16,13 @@ unsigned char *cpu_value_block(const cpu_backend *b, int layer, int block, int h
            head * (b->value_block_bytes / b->cache.n_kv_heads);
 }
 
-typedef struct store_job {
-    cpu_backend *b;
-    const op *o;
-} store_job;
-
 // The least magnitude that a cache type would round to infinity. A key of infinity could give a score of -infinity, and vanish
 // from the sum without a trace.
 static float type_limit(dtype type) {
     switch (type) {
     case DTYPE_F16: return 65520.0f;
     case DTYPE_BF16: return 0x1.ffp+127f;
-    case DTYPE_Q8_0: return 127.0f * 65504.0f; // its scale is an F16
+    case DTYPE_Q8_0: return 127.0f * 65520.0f; // its scale is an F16
     default: return INFINITY;
     }
 }
@@ -45,7 +39,7 @@ static void check_store(cpu_backend *b, const op *o, int r) {
 }
 
 // Rows [r, r + n) lie in one panel, one behind the other.
-static void store_run(const store_job *j, int r, int n) {
+static void store_run(const row_job *j, int r, int n) {
     cpu_backend *b = j->b;
     const tensor *k = &j->o->in[0], *v = &j->o->in[1];
     int slot = cpu_slot(b->in, r), block = b->in->block_table[b->in->seq[r]][slot / KV_BLOCK], at = slot % KV_BLOCK;
@@ -66,7 +60,7 @@ static void store_run(const store_job *j, int r, int n) {
 // Rows of one panel share cache lines, so neighbours go together: a task is a panel's worth of rows.
 static void store_task(void *ctx, int task, int thread) {
     (void)thread;
-    const store_job *j = ctx;
+    const row_job *j = ctx;
     const step_inputs *in = j->b->in;
     int end = (task + 1) * KV_PANEL < in->n_rows ? (task + 1) * KV_PANEL : in->n_rows;
     for (int r = task * KV_PANEL, n; r < end; r += n) {
@@ -80,7 +74,7 @@ static void store_task(void *ctx, int task, int thread) {
 }
 
 void cpu_kv_store(cpu_backend *b, const op *o) {
-    store_job j = {b, o};
+    row_job j = {b, o};
     int n = b->in->n_rows;
     cpu_for(b, (n + KV_PANEL - 1) / KV_PANEL, n * tensor_row_len(&o->in[0]) * 4, store_task, &j);
 }

@@ -26,13 +26,13 @@ int64_t cpu_matmul_thread_bytes(const cpu_backend *b, const op_list *g) {
     return round_up(acc_bytes() + ROW_TILE * round_up(row, 64), 64);
 }
 
-// The rows of one operand: `n` rows, `stride` bytes apart.
+// The rows of one operand, `stride` bytes apart.
 typedef struct x_rows {
     const unsigned char *data;
     int64_t stride;
 } x_rows;
 
-typedef struct quantize_job {
+typedef struct convert_job {
     cpu_backend *b;
     const tensor *x;
     x_format format;

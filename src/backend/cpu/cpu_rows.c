@@ -6,11 +6,6 @@
 #include "backend/cpu/pack.h"
 #include "base/elementary.h"
 
-typedef struct row_job {
-    cpu_backend *b;
-    const op *o;
-} row_job;
-
 static void run_rows(cpu_backend *b, const op *o, const tensor *t, pool_fn *fn) {
     int n = cpu_rows(b, t);
     row_job job = {b, o};

@@ -4,7 +4,6 @@
 
 void cpu_kernels_init(cpu_kernels *k, cpu_level level) {
     memset(k, 0, sizeof *k);
-    k->level = level;
     kernels_float_scalar(k);
     kernels_quant_scalar(k);
 #if defined(__x86_64__)
@@ -17,7 +16,7 @@ void cpu_kernels_init(cpu_kernels *k, cpu_level level) {
         kernels_quant_avx512(k);
     }
     if (level >= CPU_LEVEL_AVX512VNNI) kernels_quant_avx512vnni(k);
-    if (level == CPU_LEVEL_AMX) kernels_quant_amx(k);
+    if (level == CPU_LEVEL_AMX && cpu_level_enable(level)) kernels_quant_amx(k);
     if (level >= CPU_LEVEL_AVX512BF16) kernels_float_avx512bf16(k);
 #elif defined(__aarch64__)
     if (level >= CPU_LEVEL_NEON) {

@@ -88,14 +88,12 @@ int64_t kv_key_panel_bytes(dtype type, int64_t d); // bytes of one panel of 16 k
 int64_t kv_value_row_bytes(dtype type, int64_t d);
 
 typedef struct cpu_kernels {
-    cpu_level level; // the one asked for
-
     // Matrix tiles by weight type. Float types by X_F32: acc = fma(w, x, acc), k ascending. Block types: see quant_panels.h.
     // BF16 by X_BF16: pairs of k ascending, each by the level's instruction (docs/exactness.md), a missing last number being 0.
     matmul_tile_fn *tile[DTYPE_COUNT];
     x_format x_format[DTYPE_COUNT]; // what tile[] wants; block types always the same
     // Activations for block types, n a multiple of the block: q8 blocks of 32 (quant_block32) or 256 (quant_block256).
-    // d = absmax / 127; q = round to nearest even of x * (127 / absmax), 0 if absmax is 0. A row block with a non-finite value
+    // d = absmax / 127; q = round to nearest even of x * (127 / absmax); both 0 if absmax < 2^-119. A row block with a non-finite value
     // gets d = NaN and q = 0, so that the fault reaches the result.
     void (*quantize_row32)(void *dst, const float *x, int64_t n);
     void (*quantize_row256)(void *dst, const float *x, int64_t n);

@@ -1,4 +1,4 @@
-// Storing one position into the key and value cache: attention_kernels.store_keys and store_value as scalar
+// Storing positions in the key and value cache: attention_kernels.store_keys and store_value as scalar
 // code; vector levels replace some. And moving what is stored.
 #ifndef TALLY_BACKEND_CPU_KV_STORE_H
 #define TALLY_BACKEND_CPU_KV_STORE_H

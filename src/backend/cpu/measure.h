@@ -8,7 +8,7 @@
 
 // The best of several passes of all threads over `bytes` of memory, each reading a part of its own.
 status cpu_measure_read(pool *threads, int64_t bytes, double *bytes_per_s, error *err);
-// Multiply-adds per second of all threads together in the tile kernel of a weight type (F32, BF16, block types) on data in its caches.
+// Multiply-adds per second of all threads together in the tile kernel of a weight type (floats, block types) on data in its caches.
 status cpu_measure_dot(pool *threads, cpu_level level, dtype type, double *per_s, error *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/elementary.h"
 #include "base/elementary_exp.h"
 
-// for (i, n_left): element index and number of live lanes, 16 but for the tail
+// for (i, live, n): element index and number of live lanes, 16 but for the tail
 #define FOR_VECTORS(i, live, n) for (int64_t i = 0, live; (live = (n)-i < PANEL ? (n)-i : PANEL) > 0; i += PANEL)
 V16_INLINE v16 load_live(const float *p, int64_t live) { return live == PANEL ? v16_load(p) : v16_load_part(p, live); }
 V16_INLINE void store_live(float *p, v16 a, int64_t live) {
@@ -17,8 +17,8 @@ V16_INLINE void store_live(float *p, v16 a, int64_t live) {
     }
 }
 
-// elementary_exp, lane by lane, of numbers up to 0, or NaN.
-V16_INLINE v16 v16_exp_negative(v16 x) {
+// elementary_exp, lane by lane, of numbers up to EXP_MAX, or NaN.
+V16_INLINE v16 v16_exp_below_max(v16 x) {
     v16 t = v16_fma(x, v16_set(EXP_LOG2E), v16_set(EXP_ROUND));
     v16 n = v16_sub(t, v16_set(EXP_ROUND));
     v16 r = v16_fma(n, v16_set(-EXP_LN2_HI), x);
@@ -33,7 +33,7 @@ V16_INLINE v16 v16_exp_negative(v16 x) {
 }
 
 V16_INLINE v16 v16_exp(v16 x) {
-    return v16_select(v16_less(v16_set(EXP_MAX), x), v16_set(INFINITY), v16_exp_negative(x));
+    return v16_select(v16_less(v16_set(EXP_MAX), x), v16_set(INFINITY), v16_exp_below_max(x));
 }
 
 static bool rms_norm(float *y, const float *x, const float *w, int64_t n, float eps) {
@@ -105,12 +105,12 @@ static float softmax(float *s, int64_t n, float *l) {
     if (rest) most = v16_larger(v16_select_first(rest, v16_load_part(s + whole, rest), lowest), most);
     float m = v16_largest(most);
     for (int64_t i = 0; i < whole; i += PANEL) {
-        v16 p = v16_exp_negative(v16_sub(v16_load(s + i), v16_set(m)));
+        v16 p = v16_exp_below_max(v16_sub(v16_load(s + i), v16_set(m)));
         v16_store(s + i, p);
         sum = v16_add(sum, p);
     }
     if (rest) {
-        v16 p = v16_exp_negative(v16_sub(v16_load_part(s + whole, rest), v16_set(m)));
+        v16 p = v16_exp_below_max(v16_sub(v16_load_part(s + whole, rest), v16_set(m)));
         v16_store_part(s + whole, p, rest);
         sum = v16_add(sum, v16_select_first(rest, p, v16_zero()));
     }

@@ -67,11 +67,12 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     }
 }
 
-// n_r rows of panels [panel, panel_end).
+// n_r rows of panels [panel, panel_end). One panel alone has too few sums to hide their latency: two are left over where four do not fit.
 #define TILE_STRIP(n_r, n_p) \
     case n_r: { \
         int p = panel; \
         for (; p + (n_p) <= panel_end; p += (n_p)) TILE(block)(t, row, p, n_r, n_p, ahead); \
+        for (; (n_p) > 2 && p + 2 <= panel_end; p += 2) TILE(block)(t, row, p, n_r, 2, ahead); \
         for (; p < panel_end; p++) TILE(block)(t, row, p, n_r, 1, ahead); \
         break; \
     }
