@@ -20,6 +20,20 @@ static bool next_name(const char **list, str *name) {
     return n > 0;
 }
 
+// One bit for each row of the table.
+typedef struct row_set {
+    uint64_t bits[OPTION_ROWS_MAX / 64];
+} row_set;
+
+static void add_row(row_set *s, const option_row *row) {
+    size_t i = (size_t)(row - option_table);
+    s->bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+static bool has_row(const row_set *s, const option_row *row) {
+    size_t i = (size_t)(row - option_table);
+    return s->bits[i / 64] >> i % 64 & 1;
+}
+
 static const option_row *find_row(const command *cmd, str name) {
     for (const option_row *row = option_table; row->names; row++) {
         if (!(row->commands & cmd->bit)) continue;
@@ -149,7 +163,32 @@ static void set_defaults(const command *cmd, options *o) {
     }
 }
 
+static int check_needs(const command *cmd, const row_set *given) {
+    for (const option_need *need = option_needs; need->names; need++) {
+        if (!(need->commands & cmd->bit) || has_row(given, find_row(cmd, str_from(need->needs)))) continue;
+        const char *list = need->names;
+        str name;
+        while (next_name(&list, &name)) {
+            if (has_row(given, find_row(cmd, name)))
+                return usage_error("%.*s says nothing without %s; add it", STR_ARG(name), need->needs);
+        }
+    }
+    return 0;
+}
+
+static int text_without_option(const command *cmd, const char *text) {
+    if (cmd->bit & (CMD_TOKENIZE | CMD_DETOKENIZE)) {
+        return usage_error("tally %s does not know what '%s' is for; it reads standard input: %s | tally %s -m MODEL",
+                           cmd->name, text, cmd->bit == CMD_TOKENIZE ? "echo -n TEXT" : "echo '[1,2,3]'", cmd->name);
+    }
+    const char *how = cmd->bit == CMD_DEVICES           ? "it takes options only"
+                      : cmd->bit & (CMD_RUN | CMD_EVAL) ? "give the model with -m and text with -p or -f"
+                                                        : "give the model with -m";
+    return usage_error("tally %s does not know what '%s' is for; %s", cmd->name, text, how);
+}
+
 int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help) {
+    row_set given = {0};
     set_defaults(cmd, o);
     *help = false;
     for (int i = 0; i < argc; i++) {
@@ -159,11 +198,7 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
             return 0;
         }
         if (arg[0] != '-' || arg[1] == 0) {
-            if (!(cmd->bit & MODEL_BY_PLACE)) {
-                return usage_error(
-                    "tally %s does not know what '%s' is for; give the model with -m and text with -p or -f", cmd->name,
-                    arg);
-            }
+            if (!(cmd->bit & MODEL_BY_PLACE)) return text_without_option(cmd, arg);
             if (o->model)
                 return usage_error("tally %s takes one model, not both '%s' and '%s'", cmd->name, o->model, arg);
             o->model = arg;
@@ -173,6 +208,7 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         str name = {arg, equals ? (size_t)(equals - arg) : strlen(arg)};
         const option_row *row = find_row(cmd, name);
         if (!row) return unknown_option(cmd, name);
+        add_row(&given, row);
         if (row->kind == OPTION_FLAG) {
             if (equals) return usage_error("%.*s takes no value", STR_ARG(name));
             *(bool *)((char *)o + row->offset) = true;
@@ -186,7 +222,7 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
                                          : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }
-    return 0;
+    return check_needs(cmd, &given);
 }
 
 void args_deinit(options *o) {

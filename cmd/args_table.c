@@ -31,7 +31,8 @@ const option_row option_table[] = {
     TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
          "Hugging Face folder, .gguf file, or org/name in the Hugging Face cache"),
     INT("Model", "-c, --ctx-size", "N", context, PROMPTS, 0, INT_MAX, CONTEXT_AUTO,
-        "positions of the context; 0: the model's maximum; default: what the request needs"),
+        "positions of the context; 0: the model's maximum, or less if memory is short; default: as many as the prompt "
+        "and -n need, without -n as 0"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_INSPECT, 0, INT_MAX, CONTEXT_AUTO,
         "positions that the memory plan is for; 0 and default: the model's maximum"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_CHAT, 0, INT_MAX, CONTEXT_AUTO,
@@ -50,7 +51,8 @@ const option_row option_table[] = {
         "threads; default: one per physical core"),
     TEXT("Model", "--cpu", "LEVEL", cpu_level, LOADS, "pins a kernel level; 'tally help cpu' lists them"),
     TEXT("Model", "--device", "DEVICE", device, LOADS,
-         "cpu (default), ascend:N, or emu:CHIP, the emulator; 'tally devices' lists them, docs/ascend.md the settings"),
+         "cpu (default), ascend:N, or emu:CHIP, the emulator; 'tally devices' lists NPUs, docs/ascend.md the chips and "
+         "settings"),
     {"Model", "--dtype", "TYPE", OPTION_TEXT, FIELD(dtype), LOADS, 0, 0, 0, "f16|bf16",
      "with an NPU: weights are converted to f16 or bf16 when they are loaded; default: as in the file"},
     {"Model", "--exact", "ON", OPTION_TEXT, FIELD(exact), LOADS, 0, 0, 0, "on|off",
@@ -94,10 +96,11 @@ const option_row option_table[] = {
     TEXT("Bench", "-p, --n-prompt", "LIST", bench_prompt, CMD_BENCH,
          "prompt lengths to time: 128,512; 0: none; default 512"),
     TEXT("Bench", "-n, --n-gen", "LIST", bench_gen, CMD_BENCH,
-         "numbers of generated tokens to time; 0: none; default 128"),
+         "numbers of generated tokens to time; 0: none; default 128, 256 with --spec-suite"),
     TEXT("Bench", "-d, --n-depth", "LIST", bench_depth, CMD_BENCH,
-         "positions in the cache before the clock starts; default 0"),
-    TEXT("Bench", "-t, --threads", "LIST", bench_threads, CMD_BENCH, "threads; default: one per physical core"),
+         "positions in the cache before the clock starts; default 0, 256 with --verify-rows"),
+    TEXT("Bench", "-t, --threads", "LIST", bench_threads, CMD_BENCH,
+         "threads; default: one per physical core; 1 and that with --machine"),
     TEXT("Bench", "--parallel, -np", "LIST", bench_parallel, CMD_BENCH, "sequences at once; default 1"),
     INT("Bench", "-r, --repetitions", "N", repetitions, CMD_BENCH, 0, 1000, 5,
         "timed repetitions of each row; default 5; 0: --spec-suite only compares answers"),
@@ -177,7 +180,7 @@ const option_row option_table[] = {
     {"Sampling", "-l, --logit-bias", "ID(+|-)BIAS", OPTION_TEXTS, FIELD(logit_bias), CMD_RUN | CMD_CHAT, 0, 0, 0, NULL,
      "add BIAS to a token's logit: 15043+1.5, 15043-inf; may be given several times"},
     {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_RUN | CMD_CHAT, -1, 9223372036854775807.0,
-     SEED_RANDOM, NULL, "seed; -1 (default): random, printed by --json"},
+     SEED_RANDOM, NULL, "seed; -1 (default): random, printed behind a sampled answer (in a chat: by -v)"},
     {"Sampling", "-s, --seed", "N", OPTION_INT64, FIELD(seed), CMD_BENCH, 0, 9223372036854775807.0, 1, NULL,
      "seed of the first prompt, the next has one more; default 1"},
 
@@ -200,6 +203,16 @@ const option_row option_table[] = {
     FLAG("Output", "--json", json, CMD_RUN, "print one JSON object at the end instead of text"),
     FLAG("Output", "--json", json, CMD_EVAL | CMD_INSPECT | CMD_PLAN | CMD_DEVICES,
          "print one JSON object instead of a table"),
-    FLAG("Output", "-v, --verbose", verbose, LOADS, "memory table and timings even when stderr is no terminal"),
+    FLAG("Output", "-v, --verbose", verbose, LOADS,
+         "memory table even when stderr is no terminal, and in a chat the timings of each turn"),
+    {0},
+};
+
+const option_need option_needs[] = {
+    {CMD_RUN, "--parallel, --cache-positions, --no-prefix-reuse", "--requests"},
+    {CMD_BENCH, "--per-op", "--trace"},
+    {CMD_BENCH, "--spec-prompts, --spec-stops, --spec-plain", "--spec-suite"},
+    {CMD_BENCH, "--temp, --top-k, --top-p, --min-p, --repeat-penalty, --presence-penalty, --frequency-penalty, --seed",
+     "--spec-suite"},
     {0},
 };

@@ -22,5 +22,16 @@ typedef struct option_row {
 
 // Terminated by a row without names.
 extern const option_row option_table[];
+enum { OPTION_ROWS_MAX = 256 };
+
+// Options that say nothing unless `needs` is given too.
+typedef struct option_need {
+    unsigned commands;
+    const char *names; // as in option_row
+    const char *needs;
+} option_need;
+
+// Terminated by a row without names.
+extern const option_need option_needs[];
 
 #endif

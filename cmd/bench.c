@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpuinfo.h"
 #include "cmd/bench.h"
 #include "cmd/commands.h"
 #include "cmd/common.h"
@@ -135,6 +136,8 @@ static int interrupted(const bench_state *s) {
     return EXIT_INTERRUPTED;
 }
 
+static bool on_npu(const options *o) { return o->device && strcmp(o->device, "cpu") != 0; }
+
 static int open_for(bench_state *s, int threads, int sequences, bool plain) {
     options o = *s->o;
     o.threads = threads;
@@ -142,8 +145,7 @@ static int open_for(bench_state *s, int threads, int sequences, bool plain) {
     o.parallel = sequences;
     o.cache_positions = (int64_t)sequences * (s->context + SPARE_POSITIONS);
     o.no_prefix_reuse = true;
-    bool npu = o.device && strcmp(o.device, "cpu") != 0; // where merged operators have other bits
-    o.no_fuse = (plain && !npu) || o.no_fuse;
+    o.no_fuse = (plain && !on_npu(&o)) || o.no_fuse; // merged operators of an NPU have other bits
     bool drafts = !plain && (o.model_draft || (o.spec && strcmp(o.spec, "off") != 0));
     return open_engine(s->model, &o, 0, drafts ? &s->draft : NULL, &s->engine);
 }
@@ -327,7 +329,7 @@ static int time_depth(bench_state *s, int threads, int parallel, int depth) {
     return rc;
 }
 
-static int time_threads(bench_state *s, int threads) {
+static int measure_ceiling(bench_state *s, int threads) {
     tally_machine machine;
     int rc = bench_limits(s->o, threads, &machine);
     if (rc) return rc;
@@ -338,6 +340,15 @@ static int time_threads(bench_state *s, int threads) {
                                  .q8 = 2 * peak->q8,
                                  .loop_s = machine.loop_s};
     snprintf(s->ceiling.level, sizeof s->ceiling.level, "%s", peak->level);
+    return 0;
+}
+
+static int time_threads(bench_state *s, int threads) {
+    if (threads == 0) threads = cpu_physical_cores();
+    int rc = 0;
+    s->ceiling = (bench_ceiling){0};
+    if (!on_npu(s->o)) rc = measure_ceiling(s, threads);
+    if (rc) return rc;
     rc = open_for(s, threads, s->max_parallel, false);
     if (!rc) {
         tally_memory memory;
@@ -345,7 +356,7 @@ static int time_threads(bench_state *s, int threads) {
         s->report.weights = memory.weights;
     }
     for (int d = 0; d < s->depths.n && !rc; d++) {
-        for (int n = 0; n < s->parallel.n && !rc; n++) rc = time_depth(s, machine.threads, s->parallel.v[n], d);
+        for (int n = 0; n < s->parallel.n && !rc; n++) rc = time_depth(s, threads, s->parallel.v[n], d);
     }
     close_engines(s);
     return rc;
@@ -375,14 +386,15 @@ static int start(bench_state *s) {
 
 // What is measured, and options that belong to something else.
 static int check_kind(const options *o) {
-    if (o->per_op && !o->trace) return usage_error("--per-op says how --trace lists operations; add --trace");
     if (o->spec_suite && o->verify_rows) return usage_error("--spec-suite and --verify-rows are two runs; give one");
     if (o->spec_suite && (o->bench_prompt || o->bench_depth))
         return usage_error("--spec-suite brings its own prompts; leave out -p and -d");
-    if (!o->spec_suite && (o->spec_prompts || o->spec_stops || o->spec_plain))
-        return usage_error("--spec-prompts, --spec-stops and --spec-plain belong to --spec-suite; add it");
     if (o->verify_rows && (o->bench_prompt || o->bench_gen || o->bench_parallel))
         return usage_error("--verify-rows times steps of one sequence; leave out -p, -n and --parallel");
+    if (o->verify_rows && (o->spec || o->model_draft || o->trace || o->measured))
+        return usage_error("--verify-rows times steps alone; leave out --spec, -md, --trace and --measured");
+    if (o->measured && on_npu(o))
+        return usage_error("--measured holds limits of the processor; leave it out with --device %s", o->device);
     if (!o->spec_suite && o->repetitions == 0) return usage_error("-r 0 times nothing; it belongs to --spec-suite");
     return speculation_check(o);
 }

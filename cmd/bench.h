@@ -15,7 +15,8 @@ typedef struct int_list {
 // "512,4096" or "1..17" of an option; NULL: one entry, `otherwise`. 0 or an exit code.
 int bench_list(const char *option, const char *text, int min, int max, int otherwise, int_list *out);
 
-// What the machine does at best: bytes read, arithmetic operations of each type (a multiplication and an addition are two).
+// What the machine does at best: bytes read, arithmetic operations of each type (a multiplication and an addition are two). All zero: not
+// known, as on an NPU, whose limits are not the processor's.
 typedef struct bench_ceiling {
     double read_bytes_per_s, f32, bf16, q8;
     double loop_s; // an empty parallel loop
@@ -61,6 +62,7 @@ typedef struct bench_report {
 // bench_trace.c. Ends the engine's trace and sums it up by kind of operation, or by kind and label. 0 or an exit code.
 int bench_trace_take(bench_trace *out, tally_engine *engine, bool by_label, double seconds);
 void bench_trace_free(bench_trace *t);
+bool bench_ceiling_known(const bench_ceiling *c);
 // The least time that the work can take, and which limit that is.
 double bench_least_seconds(const bench_work *w, const bench_ceiling *c, const char **bound);
 void bench_trace_print(const bench_row *r, const char *test);

@@ -30,6 +30,9 @@ static double share_of(const bench_row *r) {
     return mean / r->ceiling.read_bytes_per_s;
 }
 
+// Steps with drafts have no limit of their own: how many there are is what drafts change.
+static bool has_limits(const bench_row *r) { return bench_ceiling_known(&r->ceiling) && !r->counts.drafted; }
+
 static json_t *roofline_json(const bench_row *r, double ts) {
     const char *bound;
     double best = tokens_of(r) / bench_least_seconds(&r->work.all, &r->ceiling, &bound);
@@ -50,18 +53,17 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
                           tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", report->model,
                           "model_size", (json_int_t)report->weights, "n_batch", report->step_rows, "n_ubatch",
                           report->chunk_rows);
-    json_t *numbers =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:s}", "n_threads", r->n_threads,
-                  "n_prompt", r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel,
-                  "avg_ns", (json_int_t)ns, "stddev_ns", (json_int_t)ns_deviation, "avg_ts", ts, "stddev_ts",
-                  ts_deviation, "samples_ns", samples_ns, "samples_ts", samples_ts, "read_bytes_per_s",
-                  r->ceiling.read_bytes_per_s, "bandwidth_share", share_of(r), "ids", r->differs ? "DIFFERS" : "OK");
+    json_t *numbers = json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:s}", "n_threads", r->n_threads, "n_prompt",
+        r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel, "avg_ns", (json_int_t)ns,
+        "stddev_ns", (json_int_t)ns_deviation, "avg_ts", ts, "stddev_ts", ts_deviation, "samples_ns", samples_ns,
+        "samples_ts", samples_ts, "read_bytes_per_s",
+        bench_ceiling_known(&r->ceiling) ? json_real(r->ceiling.read_bytes_per_s) : json_null(), "bandwidth_share",
+        has_limits(r) ? json_real(share_of(r)) : json_null(), "ids", r->differs ? "DIFFERS" : "OK");
     if (o && numbers) json_object_update(o, numbers);
     if (o) json_object_set_new(o, "repetition", r->n_gen ? json_string(r->repetition) : json_null());
-    if (o) json_object_set_new(o, "roofline", roofline_json(r, ts));
+    if (o) json_object_set_new(o, "roofline", has_limits(r) ? roofline_json(r, ts) : json_null());
     if (o && report->traced) json_object_set_new(o, "trace", bench_trace_json(r));
-    if (o && r->counts.drafted) json_object_set_new(o, "bandwidth_share", json_null());
-    if (o && r->counts.drafted) json_object_set_new(o, "roofline", json_null());
     if (o) speculation_json(o, &r->counts);
     json_decref(numbers);
     return o;
@@ -79,7 +81,7 @@ static void print_row(const bench_row *r) {
     double ts, deviation, least = bench_least_seconds(&r->work.all, &r->ceiling, &bound), most = tokens_of(r) / least;
     statistics(r, tokens_of(r), true, &ts, &deviation);
     test_name(r, test);
-    if (!r->counts.drafted) {
+    if (has_limits(r)) {
         snprintf(share, sizeof share, "%.1f %%", 100 * share_of(r));
         snprintf(best, sizeof best, "%.1f (%s)", most, bound);
         snprintf(reached, sizeof reached, "%.1f %%", 100 * ts / most);

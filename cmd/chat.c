@@ -91,13 +91,16 @@ static void print_turn(const chat_state *s, const tally_generation *g, int64_t r
     if (!s->o->verbose) return;
     tally_timings t;
     tally_generation_timings(g, &t);
+    int n_ids;
+    tally_generation_ids(g, &n_ids);
     fprintf(stderr,
             "prompt: %d tokens, %lld rows computed in this turn, first token after %.1f ms; answer: %d tokens, %.1f "
             "tokens/s",
-            t.n_prompt, (long long)rows, t.prompt_ms, t.n_decode, t.decode_ms > 0 ? 1e3 * t.n_decode / t.decode_ms : 0);
+            t.n_prompt, (long long)rows, t.prompt_ms, n_ids, decode_speed(&t));
     tally_spec_counts counts;
     tally_generation_spec_counts(g, &counts);
     speculation_print(stderr, "; ", &counts);
+    if (s->sampling.temperature > 0) fprintf(stderr, "; seed %lld", (long long)s->seed);
     fputc('\n', stderr);
 }
 

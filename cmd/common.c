@@ -91,12 +91,14 @@ int parse_ids(const char *text, int32_t **ids, size_t *n) {
     return 0;
 }
 
-int check_prompt(const options *o) {
+int check_prompt(const options *o, const char *also) {
     int given = (o->prompt != NULL) + (o->prompt_file != NULL) + (o->ids != NULL) + (o->perplexity_file != NULL);
     if (given == 1) return 0;
-    return usage_error("%s; give one of -p TEXT, -f FILE and --ids 1,2,3",
-                       given ? "the prompt is given twice" : "there is no prompt");
+    return usage_error("%s; give one of -p TEXT, -f FILE and --ids 1,2,3%s",
+                       given ? "the prompt is given twice" : "there is no prompt", also);
 }
+
+double decode_speed(const tally_timings *t) { return t->decode_ms > 0 ? 1e3 * t->n_decode / t->decode_ms : 0; }
 
 int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t *n) {
     if (o->ids) return parse_ids(o->ids, ids, n);

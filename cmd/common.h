@@ -22,8 +22,12 @@ int parse_ids(const char *text, int32_t **ids, size_t *n);
 
 // The prompt of `run` and `eval` that -p, -f or --ids gives; exactly one must. Owned by the caller (tally_free).
 int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t *n);
-// Checks that exactly one of -p, -f, --ids (and --perplexity) is there, before anything is opened. 0 or an exit code.
-int check_prompt(const options *o);
+// Checks that exactly one of -p, -f, --ids (and --perplexity) is there, before anything is opened; `also` ends the message. 0 or an
+// exit code.
+int check_prompt(const options *o, const char *also);
+
+// Tokens per second of what was decoded; 0: nothing was.
+double decode_speed(const tally_timings *t);
 
 // Whether progress and colours can be drawn there.
 bool is_terminal(int fd);

@@ -205,7 +205,7 @@ static void print_text(const eval_state *s) {
 }
 
 int cmd_eval(const options *o) {
-    int rc = check_prompt(o);
+    int rc = check_prompt(o, ", or --perplexity FILE");
     if (rc) return rc;
     if (!o->logits_file && !o->perplexity_file && !o->kl_file) {
         return usage_error("eval needs something to do: --logits FILE, --perplexity FILE or --kl FILE");

@@ -32,6 +32,16 @@ static const char *const fields[] = {"prompt",
                                      "spec",
                                      NULL};
 
+// What other engines call some of them.
+static const char *const other_names[][2] = {{"max_tokens", "n"},
+                                             {"max_completion_tokens", "n"},
+                                             {"n_predict", "n"},
+                                             {"temperature", "temp"},
+                                             {"prompt_token_ids", "ids"},
+                                             {"repetition_penalty", "repeat_penalty"},
+                                             {"chat_template_kwargs", "template_kwargs"},
+                                             {NULL, NULL}};
+
 typedef struct line_parser {
     const request_defaults *d;
     parsed_request *out;
@@ -47,9 +57,14 @@ static status check_fields(const line_parser *p) {
         bool known = false;
         for (int i = 0; fields[i]; i++) known |= strcmp(fields[i], name) == 0;
         if (known) continue;
-        const char *near = args_nearest(name, fields);
+        const char *near = NULL;
+        for (int i = 0; other_names[i][0] && !near; i++) {
+            if (strcmp(other_names[i][0], name) == 0) near = other_names[i][1];
+        }
+        if (!near) near = args_nearest(name, fields);
         return error_set(p->err, STATUS_BAD_ARGUMENT, "%s: there is no field \"%.60s\"%s%s%s", p->where, name,
-                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+                         near ? "; did you mean \"" : "; 'tally help run' lists them", near ? near : "",
+                         near ? "\"?" : "");
     }
     return STATUS_OK;
 }

@@ -31,7 +31,7 @@ typedef struct run_state {
 
 static int check_options(const options *o) {
     int rc = speculation_check(o);
-    if (!rc) rc = check_prompt(o);
+    if (!rc) rc = check_prompt(o, ", or --requests FILE");
     if (!rc) rc = chat_input_check(o);
     if (!rc && o->chat && o->ids) rc = usage_error("--chat needs a message as text (-p or -f), not --ids");
     if (!rc && o->logprobs && !o->json) rc = usage_error("--logprobs is printed by --json only; add --json");
@@ -137,10 +137,11 @@ static void print_speed(const run_state *s) {
     tally_generation_timings(s->generation, &t);
     fprintf(stderr, "prompt: %d tokens in %.1f ms, %.1f tokens/s; decode: %d tokens in %.1f ms, %.1f tokens/s",
             t.n_prompt, t.prompt_ms, t.prompt_ms > 0 ? 1e3 * t.n_prompt / t.prompt_ms : 0, t.n_decode, t.decode_ms,
-            t.decode_ms > 0 ? 1e3 * t.n_decode / t.decode_ms : 0);
+            decode_speed(&t));
     tally_spec_counts counts;
     tally_generation_spec_counts(s->generation, &counts);
     speculation_print(stderr, "; ", &counts);
+    if (s->o->temperature > 0) fprintf(stderr, "; seed %lld", (long long)s->seed);
     fputc('\n', stderr);
 }
 

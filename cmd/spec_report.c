@@ -39,7 +39,7 @@ static double median_of(const suite_row *r, int arm) {
 }
 
 double suite_ratio(const suite_row *r) { return median_of(r, -1); }
-double suite_speed(const suite_row *r, int arm) { return 1e3 * (r->n_tokens - 1) / median_of(r, arm); }
+double suite_speed(const suite_row *r, int arm) { return 1e3 * r->n_decode / median_of(r, arm); }
 
 static double acceptance(const tally_spec_counts *c) { return c->drafted ? (double)c->accepted / c->drafted : NAN; }
 static double per_step(const tally_spec_counts *c) {

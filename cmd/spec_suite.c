@@ -213,6 +213,7 @@ static int time_answers(suite_state *s, int first, int n, int pair, int arm) {
         tally_timings t;
         tally_generation_timings(s->generations[j], &t);
         row->ms[arm][pair] = t.decode_ms;
+        row->n_decode = t.n_decode;
         spec_answer a;
         char when[32];
         snprintf(when, sizeof when, "%s of pair %d", arm == ARM_PLAIN ? "plain" : "drafted", pair + 1);

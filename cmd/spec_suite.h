@@ -15,6 +15,7 @@ enum { ARM_PLAIN, ARM_DRAFTED, N_ARMS };
 typedef struct suite_row { // one prompt in one cell
     const spec_prompt *prompt;
     int n_prompt, n_tokens; // tokens of the prompt, of the plain answer
+    int n_decode;           // tokens that the times are of
     uint64_t seed;
     uint64_t ids_hash;  // of the plain answer
     double *ms[N_ARMS]; // owned [n_pairs]: from an answer's first token to its last

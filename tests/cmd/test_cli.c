@@ -101,6 +101,13 @@ static void test_unknown_words(void **state) {
     assert_usage(&r, "--temp");
     CLI(&r, "run", "-m", "x", "hello");
     assert_usage(&r, "'hello'");
+    assert_usage(&r, "text with -p or -f");
+    CLI(&r, "tokenize", "-m", "x", "hello");
+    assert_usage(&r, "echo -n TEXT | tally tokenize -m MODEL");
+    CLI(&r, "chat", "-m", "x", "hello");
+    assert_usage(&r, "give the model with -m\n");
+    CLI(&r, "devices", "x");
+    assert_usage(&r, "options only");
 }
 
 static void test_no_arguments(void **state) {
@@ -157,6 +164,16 @@ static void test_missing_and_contradicting(void **state) {
     assert_usage(&r, "'12'");
     CLI(&r, "eval", "-m", "x", "--ids", "1");
     assert_usage(&r, "--logits");
+    CLI(&r, "eval", "-m", "x");
+    assert_usage(&r, "--perplexity FILE");
+    CLI(&r, "run", "-m", "x", "-p", "a", "-np", "2");
+    assert_usage(&r, "--parallel says nothing without --requests; add it");
+    CLI(&r, "bench", "-m", "x", "--seed", "2");
+    assert_usage(&r, "--seed says nothing without --spec-suite; add it");
+    CLI(&r, "bench", "-m", "x", "--verify-rows", "1,2", "--spec", "lookup");
+    assert_usage(&r, "leave out --spec");
+    CLI(&r, "bench", "-m", "x", "--device", "emu:910B3", "--measured", "x");
+    assert_usage(&r, "leave it out with --device emu:910B3");
     CLI(&r, "inspect", "a", "b");
     assert_usage(&r, "'a' and 'b'");
 }

@@ -112,6 +112,7 @@ static void test_run_forbids_and_samples(void **state) {
     CLI(&again, "run", "-m", f->folder.path, "--ids", f->ids, "-n", "16", "--ignore-eos", "--temp", "2", "--seed", "11",
         "-b", "3");
     cli_assert_done(&r);
+    cli_assert_contains(r.err, "; seed 11\n");
     assert_string_equal(r.out, again.out);
     CLI(&again, "run", "-m", f->folder.path, "--ids", f->ids, "-n", "16", "--ignore-eos", "--temp", "2", "--seed",
         "12");

@@ -270,6 +270,9 @@ static void test_bad_lines(void **state) {
     } cases[] = {
         {"{\"prompt\": \"a\", \"n\": 1}", NULL},
         {"{\"prompt\": \"a\", \"tempp\": 1}", "did you mean \"temp\"?"},
+        {"{\"prompt\": \"a\", \"temperature\": 1}", "did you mean \"temp\"?"},
+        {"{\"prompt\": \"a\", \"max_tokens\": 1}", "did you mean \"n\"?"},
+        {"{\"prompt\": \"a\", \"response_format\": 1}", "'tally help run' lists them"},
         {"{\"prompt\": \"a\", \"n\": \"4\"}", "n is a string, expected an integer"},
         {"{\"prompt\": \"a\", \"n\": -2}", "n is -2"},
         {"{\"prompt\": \"a\", \"top_p\": 1.5}", "top_p is 1.5"},

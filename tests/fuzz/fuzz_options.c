@@ -31,7 +31,7 @@ static void use(const options *o) {
         free(bias);
     }
     chat_input_check(o);
-    check_prompt(o);
+    check_prompt(o, "");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
