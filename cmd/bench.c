@@ -156,6 +156,16 @@ static void close_engines(bench_state *s) {
     close_draft(&s->draft);
 }
 
+tally_status bench_sync(tally_session *session, const int32_t *ids, int n, tally_error *err) {
+    enum { PIECE = 512 };
+    for (int at = tally_session_length(session) + PIECE; at < n; at += PIECE) {
+        if (interrupt_pending()) return TALLY_CANCELLED;
+        tally_status st = tally_session_sync(session, ids, at, err);
+        if (st) return st;
+    }
+    return interrupt_pending() ? TALLY_CANCELLED : tally_session_sync(session, ids, n, err);
+}
+
 // ---- plain greedy decoding -------------------------------------------------------------------------------------------------
 
 static tally_status argmax_of(tally_session *session, int n_vocab, int32_t *id, tally_error *err) {
@@ -176,14 +186,14 @@ static tally_status decode_depth(bench_state *s, tally_session *session, int j, 
     tally_status st = TALLY_OK;
     for (int p = 0; p < s->prompts.n && !st; p++) {
         if (s->prompts.v[p] == 0) continue;
-        st = tally_session_sync(session, text_of(s, j), d + s->prompts.v[p], err);
+        st = bench_sync(session, text_of(s, j), d + s->prompts.v[p], err);
         if (!st) st = argmax_of(session, n_vocab, after_prompt(s, j, depth, p), err);
     }
     memcpy(scratch, text_of(s, j), (size_t)(d + 1) * sizeof *scratch);
     for (int i = 0; i < s->max_gen && !st; i++) {
         if (interrupt_pending()) return TALLY_CANCELLED;
         progress(s, "plain greedy decoding, token", i + 1, s->max_gen);
-        st = tally_session_sync(session, scratch, d + 1 + i, err);
+        st = bench_sync(session, scratch, d + 1 + i, err);
         if (!st) st = argmax_of(session, n_vocab, &generated(s, j, depth)[i], err);
         if (!st && i + 1 < s->max_gen) scratch[d + 1 + i] = generated(s, j, depth)[i];
     }
@@ -299,9 +309,9 @@ static int fill_sessions(bench_state *s, int n, int depth) {
     for (int j = 0; j < n; j++) {
         if (interrupt_pending()) return interrupted(s);
         progress(s, "filling the cache, sequence", j + 1, n);
-        if (tally_session_open(&s->sessions[j], s->engine, &err) != TALLY_OK ||
-            tally_session_sync(s->sessions[j], text_of(s, j), depth, &err) != TALLY_OK)
-            return fail_with(&err);
+        tally_status st = tally_session_open(&s->sessions[j], s->engine, &err);
+        if (!st) st = bench_sync(s->sessions[j], text_of(s, j), depth, &err);
+        if (st) return st == TALLY_CANCELLED ? interrupted(s) : fail_with(&err);
     }
     return 0;
 }
@@ -393,6 +403,8 @@ static int check_kind(const options *o) {
         return usage_error("--verify-rows times steps of one sequence; leave out -p, -n and --parallel");
     if (o->verify_rows && (o->spec || o->model_draft || o->trace || o->measured))
         return usage_error("--verify-rows times steps alone; leave out --spec, -md, --trace and --measured");
+    if (o->spec_suite && (o->trace || o->measured))
+        return usage_error("--spec-suite compares answers and speeds; leave out --trace and --measured");
     if (o->measured && on_npu(o))
         return usage_error("--measured holds limits of the processor; leave it out with --device %s", o->device);
     if (!o->spec_suite && o->repetitions == 0) return usage_error("-r 0 times nothing; it belongs to --spec-suite");
@@ -410,7 +422,7 @@ int cmd_bench(const options *o) {
     int rc = start(&s);
     for (int t = 0; t < s.threads.n && !rc; t++) rc = time_threads(&s, s.threads.v[t]);
     if (s.terminal && !rc) fputs("\r\033[K", stderr);
-    if (!rc) bench_report_print(&s.report, o->bench_format && strcmp(o->bench_format, "json") == 0);
+    if (!rc) rc = bench_report_print(&s.report, o->bench_format && strcmp(o->bench_format, "json") == 0);
     for (int i = 0; i < s.report.n_rows; i++) {
         free(s.report.rows[i].seconds);
         bench_trace_free(&s.report.rows[i].work);

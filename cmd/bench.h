@@ -68,8 +68,11 @@ double bench_least_seconds(const bench_work *w, const bench_ceiling *c, const ch
 void bench_trace_print(const bench_row *r, const char *test);
 struct json_t *bench_trace_json(const bench_row *r);
 
-void bench_report_print(const bench_report *r, bool json); // to standard output
-int bench_machine(const options *o);                       // `tally bench --machine`
+// tally_session_sync in pieces, between which Ctrl-C counts: TALLY_CANCELLED.
+tally_status bench_sync(tally_session *session, const int32_t *ids, int n, tally_error *err);
+
+int bench_report_print(const bench_report *r, bool json); // to standard output; 0 or an exit code
+int bench_machine(const options *o);                      // `tally bench --machine`
 // What the machine does at best with so many threads at the level that engines take: measured now, or read from --measured. 0 or an exit code.
 int bench_limits(const options *o, int threads, tally_machine *out);
 const char *bench_sample_text(void);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cpuinfo.h"
+#include "base/json.h"
 #include "cmd/bench.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
@@ -49,10 +50,10 @@ static json_t *row_json(const bench_report *report, const bench_row *r) {
         json_array_append_new(samples_ns, json_integer((json_int_t)(r->seconds[i] * 1e9)));
         json_array_append_new(samples_ts, json_real(tokens_of(r) / r->seconds[i]));
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i}", "build_commit", build_commit(), "build_version",
-                          tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", report->model,
-                          "model_size", (json_int_t)report->weights, "n_batch", report->step_rows, "n_ubatch",
-                          report->chunk_rows);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:I, s:i, s:i}", "build_commit", build_commit(), "build_version",
+                          tally_version(), "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename",
+                          json_text(report->model), "model_size", (json_int_t)report->weights, "n_batch",
+                          report->step_rows, "n_ubatch", report->chunk_rows);
     json_t *numbers = json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:s}", "n_threads", r->n_threads, "n_prompt",
         r->n_prompt, "n_gen", r->n_gen, "n_depth", r->n_depth, "n_parallel", r->n_parallel, "avg_ns", (json_int_t)ns,
@@ -117,17 +118,19 @@ static void print_table(const bench_report *report) {
     }
 }
 
-void bench_report_print(const bench_report *report, bool json) {
+int bench_report_print(const bench_report *report, bool json) {
     if (!json) {
         print_table(report);
-        return;
+        return 0;
     }
+    bool good = true;
     puts("[");
     for (int i = 0; i < report->n_rows; i++) {
         json_t *row = row_json(report, &report->rows[i]);
-        if (row) json_dumpf(row, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+        good &= row && json_dumpf(row, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
         json_decref(row);
         puts(i + 1 < report->n_rows ? "," : "");
     }
     puts("]");
+    return good ? 0 : fail("a row of the result could not be written as JSON");
 }

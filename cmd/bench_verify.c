@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/cpuinfo.h"
+#include "base/json.h"
 #include "cmd/bench.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
@@ -110,7 +111,12 @@ static int time_width(verify_state *s, int m, int depth, double *seconds) {
             return EXIT_INTERRUPTED;
         }
         if (s->at + m > s->n_text) s->at = 0;
-        if (tally_session_sync(s->session, s->text, depth, &err) != TALLY_OK) return fail_with(&err);
+        tally_status st = bench_sync(s->session, s->text, depth, &err);
+        if (st == TALLY_CANCELLED) {
+            i--; // the next look tells
+            continue;
+        }
+        if (st) return fail_with(&err);
         uint64_t t0 = clock_now_ns();
         if (tally_session_eval(s->session, s->text + s->at, m, m, ignore_logits, NULL, &err) != TALLY_OK)
             return fail_with(&err);
@@ -138,9 +144,11 @@ static int time_depth(verify_state *s, int threads, int depth) {
 
 // ---- the table -------------------------------------------------------------------------------------------------------------
 
+static double median_of(const double *sorted, int n) { return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2; }
+
 static void print_row(const verify_state *s, int threads, int depth, int m, const double *v, double t1) {
     int n = s->o->repetitions * STEPS;
-    double t = v[n / 2], a = bench_break_even(m, t / t1);
+    double t = median_of(v, n), a = bench_break_even(m, t / t1);
     char text[32] = "-";
     if (m > 1) snprintf(text, sizeof text, isnan(a) ? "never" : "%.3f", a);
     printf("| %d | %d | %d | %.3f | %.3f - %.3f | %.3f | %s |\n", threads, depth, m, 1e3 * t, 1e3 * v[n / 4],
@@ -150,11 +158,11 @@ static void print_row(const verify_state *s, int threads, int depth, int m, cons
 static json_t *row_json(const verify_state *s, int threads, int depth, int m, const double *v, double t1) {
     char cpu[128];
     int n = s->o->repetitions * STEPS;
-    double t = v[n / 2], a = bench_break_even(m, t / t1);
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:o}", "build_commit", build_commit(),
-                     "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", s->o->model, "n_threads", threads,
-                     "n_depth", depth, "n_rows", m, "n_samples", n, "median_ms", 1e3 * t, "quarter_ms", 1e3 * v[n / 4],
-                     "three_quarter_ms", 1e3 * v[3 * n / 4], "ratio", t / t1, "break_even_acceptance",
+    double t = median_of(v, n), a = bench_break_even(m, t / t1);
+    return json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:o}", "build_commit", build_commit(),
+                     "cpu_info", cpu_model_name(cpu, sizeof cpu), "model_filename", json_text(s->o->model), "n_threads",
+                     threads, "n_depth", depth, "n_rows", m, "n_samples", n, "median_ms", 1e3 * t, "quarter_ms",
+                     1e3 * v[n / 4], "three_quarter_ms", 1e3 * v[3 * n / 4], "ratio", t / t1, "break_even_acceptance",
                      m == 1 || isnan(a) ? json_null() : json_real(a));
 }
 
@@ -164,7 +172,7 @@ static void report(verify_state *s, int threads, int depth) {
     for (int i = 0; i < s->rows.n; i++) {
         double *v = s->seconds + (size_t)i * n;
         qsort(v, n, sizeof *v, by_size);
-        if (s->rows.v[i] == 1) t1 = v[n / 2];
+        if (s->rows.v[i] == 1) t1 = median_of(v, (int)n);
     }
     if (s->terminal) fputs("\r\033[K", stderr);
     if (!s->json && !s->printed) {

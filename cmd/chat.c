@@ -36,6 +36,7 @@ typedef struct chat_state {
     bool terminal; // standard output is one
     bool armed;    // the next Ctrl-C quits
     bool quits;
+    bool failed; // the last question was not answered
 } chat_state;
 
 // What the command line says, else what the model recommends, else temperature 0.7 and top-p 0.9.
@@ -192,7 +193,9 @@ static int answer(chat_state *s) {
 
 static void say(chat_state *s, const char *text, size_t len) {
     if (conversation_add(&s->talk, "user", text, len)) return;
-    if (answer(s)) conversation_drop_last(&s->talk);
+    int rc = answer(s);
+    s->failed = rc && rc != EXIT_INTERRUPTED;
+    if (rc) conversation_drop_last(&s->talk);
 }
 
 // ---- commands ------------------------------------------------------------------------------------------------------------
@@ -293,7 +296,7 @@ static int converse(chat_state *s) {
             s->armed = true;
             if (s->terminal) puts("(Ctrl-C again quits)");
             break;
-        case EDIT_END: return EXIT_DONE;
+        case EDIT_END: return s->failed && !isatty(STDIN_FILENO) ? EXIT_FAILED : EXIT_DONE;
         default: return fail("cannot read what is typed: %s", strerror(errno));
         }
         if (ferror(stdout)) return EXIT_FAILED;
@@ -306,6 +309,7 @@ static int start(chat_state *s) {
     tally_chat chat;
     tally_error err;
     int rc = speculation_check(o);
+    if (!rc) rc = check_stops(o);
     if (!rc) rc = request_biases(o, &s->bias);
     if (!rc) rc = request_seed(o->seed, &s->seed);
     if (!rc) rc = chat_input_open(o, "[]", &chat, &s->files);

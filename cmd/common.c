@@ -98,6 +98,13 @@ int check_prompt(const options *o, const char *also) {
                        given ? "the prompt is given twice" : "there is no prompt", also);
 }
 
+int check_stops(const options *o) {
+    for (int i = 0; i < o->stops.n; i++) {
+        if (!*o->stops.items[i]) return usage_error("--stop needs a text that is not empty");
+    }
+    return 0;
+}
+
 double decode_speed(const tally_timings *t) { return t->decode_ms > 0 ? 1e3 * t->n_decode / t->decode_ms : 0; }
 
 int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t *n) {

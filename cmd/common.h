@@ -26,6 +26,8 @@ int prompt_ids(const tally_model *model, const options *o, int32_t **ids, size_t
 // exit code.
 int check_prompt(const options *o, const char *also);
 
+int check_stops(const options *o); // that no --stop is empty
+
 // Tokens per second of what was decoded; 0: nothing was.
 double decode_speed(const tally_timings *t);
 

@@ -1,6 +1,7 @@
 #include "cmd/conversation.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,11 +74,15 @@ static bool write_whole(FILE *f, const json_t *messages) {
 }
 
 int conversation_save(const conversation *c, const char *path) {
-    char temp[4096];
+    char temp[4096], real[PATH_MAX];
+    if (realpath(path, real)) path = real; // a link stays one
     if (snprintf(temp, sizeof temp, "%s.XXXXXX", path) >= (int)sizeof temp)
         return fail("the name %.60s... is too long", path);
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return fail("%s is no file that could be replaced", path);
+    bool exists = stat(path, &st) == 0;
+    if (exists && !S_ISREG(st.st_mode)) return fail("%s is no file that could be replaced", path);
+    mode_t mask = umask(0);
+    umask(mask);
     int fd = mkstemp(temp); // beside the file, so that it can take its place in one move
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f) {
@@ -85,6 +90,7 @@ int conversation_save(const conversation *c, const char *path) {
         if (fd >= 0) close(fd), unlink(temp);
         return rc;
     }
+    fchmod(fd, exists ? st.st_mode & 07777 : 0666 & ~mask);
     if (write_whole(f, c->messages) && rename(temp, path) == 0) return 0;
     int rc = fail("cannot write %s: %s", path, errno ? strerror(errno) : "write error");
     unlink(temp);
@@ -112,6 +118,9 @@ static int check_messages(const char *path, const json_t *list) {
 int conversation_load(conversation *c, const char *path) {
     char *data;
     size_t len;
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return fail("%s is no file", path); // a pipe may never end
+    if (strcmp(path, "-") == 0) return fail("/load needs the name of a file");
     int rc = read_file(path, &data, &len);
     if (rc) return rc;
     json_error_t at;

@@ -63,7 +63,8 @@ static void compare(eval_state *s, const float *row, double lse, const float *re
     double kl = 0;
     for (int i = 0; i < n; i++) {
         double logp = ref[i] - ref_lse, logq = row[i] - lse;
-        kl += exp(logp) * (logp - logq);
+        double p = exp(logp);
+        if (p > 0) kl += p * (logp - logq); // a token that the reference forbids adds nothing
     }
     s->kl += kl;
     s->n_compared++;
@@ -169,17 +170,19 @@ static int close_logits(eval_state *s, int rc) {
     return rc;
 }
 
+static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); } // JSON has no infinity
+
 static int print_json(const eval_state *s) {
     json_t *root = json_pack("{s:I, s:i}", "n_ids", (json_int_t)s->n_ids, "n_vocab", s->n_vocab);
     if (s->n_scored) {
         double n = (double)s->n_scored;
-        json_object_set_new(root, "perplexity", json_real(exp(s->nll / n)));
+        json_object_set_new(root, "perplexity", real_or_null(exp(s->nll / n)));
         json_object_set_new(root, "n_scored", json_integer((json_int_t)s->n_scored));
         json_object_set_new(root, "n_windows", json_integer((json_int_t)s->n_windows));
-        if (s->reference) json_object_set_new(root, "reference_perplexity", json_real(exp(s->reference_nll / n)));
+        if (s->reference) json_object_set_new(root, "reference_perplexity", real_or_null(exp(s->reference_nll / n)));
     }
     if (s->n_compared) {
-        json_object_set_new(root, "mean_kl", json_real(s->kl / (double)s->n_compared));
+        json_object_set_new(root, "mean_kl", real_or_null(s->kl / (double)s->n_compared));
         json_object_set_new(root, "same_top", json_real((double)s->n_same_top / (double)s->n_compared));
     }
     int rc = root && json_dumpf(root, stdout, JSON_REAL_PRECISION(9)) == 0

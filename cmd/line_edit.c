@@ -77,6 +77,10 @@ static void open_editor(line_edit *e) {
 
 static edit_state edit_line(line_edit *e, const char **line, size_t *len) {
     int n = 0;
+    if (interrupt_take()) { // it came behind the last look, while something was computed
+        putchar('\n');
+        return EDIT_INTERRUPTED;
+    }
     e->interrupted = false;
     errno = 0;
     const char *text = el_gets(e->editor, &n);

@@ -5,12 +5,14 @@
 // earlier lines wait in a ring, whose size bounds how far ahead the file is read.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cmd/chat_input.h"
 #include "cmd/common.h"
 #include "cmd/engines.h"
@@ -21,7 +23,7 @@
 #include "cmd/result_json.h"
 #include "cmd/speculation.h"
 
-enum { AHEAD = 16, AHEAD_AT_LEAST = 256, PROGRESS_NS = 200 * 1000 * 1000 };
+enum { AHEAD = 16, AHEAD_AT_LEAST = 256, PROGRESS_NS = 200 * 1000 * 1000, POLL_MS = 50 };
 
 typedef struct request_slot {
     char *result; // owned; the line to print, NULL while the request runs
@@ -56,16 +58,23 @@ static int check_options(const options *o) {
         return usage_error("--requests brings its own prompts; leave out -p, -f and --ids");
     if (o->system && !o->chat)
         return usage_error("-sys belongs to a chat; add --chat, or give \"messages\" in the file");
-    for (int i = 0; i < o->stops.n; i++) {
-        if (!*o->stops.items[i]) return usage_error("--stop needs a text that is not empty");
-    }
-    return speculation_check(o);
+    int rc = check_stops(o);
+    return rc ? rc : speculation_check(o);
 }
 
 // ---- the file ------------------------------------------------------------------------------------------------------------
 
 static int read_failed(const requests_state *s) {
     return fail("cannot read %s after line %zu: %s", s->o->requests, s->reader.number, strerror(errno));
+}
+
+static bool write_all(int fd, const char *data, size_t n) {
+    while (n > 0) {
+        ssize_t wrote = write(fd, data, n);
+        if (wrote < 0 && errno != EINTR) return false;
+        if (wrote > 0) data += wrote, n -= (size_t)wrote;
+    }
+    return true;
 }
 
 // A pipe is copied to an unnamed file, so that it can be read twice.
@@ -76,15 +85,24 @@ static int spool(requests_state *s) {
     if (fd < 0)
         return fail("there is no temporary file to hold the requests: %s; give -c to do without", strerror(errno));
     char piece[65536];
-    ssize_t n;
-    while ((n = read(s->fd, piece, sizeof piece)) != 0) {
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 || write(fd, piece, (size_t)n) != n) {
-            int rc = fail("cannot copy %s to a temporary file: %s", s->o->requests, strerror(errno));
-            close(fd);
-            return rc;
+    struct pollfd arrived = {.fd = s->fd, .events = POLLIN};
+    int rc = 0;
+    for (ssize_t n = 1; n != 0 && !rc;) {
+        if (interrupt_pending()) {
+            fail("interrupted");
+            rc = EXIT_INTERRUPTED;
+        } else if (poll(&arrived, 1, POLL_MS) > 0) { // a read that blocks would not see Ctrl-C, which is held back
+            n = read(s->fd, piece, sizeof piece);
+            bool again = n < 0 && errno == EINTR;
+            if (!again && (n < 0 || !write_all(fd, piece, (size_t)n)))
+                rc = fail("cannot copy %s to a temporary file: %s", s->o->requests, strerror(errno));
         }
     }
+    if (rc) {
+        close(fd);
+        return rc;
+    }
+    if (s->fd > STDIN_FILENO) close(s->fd);
     s->fd = fd;
     return lseek(fd, 0, SEEK_SET) == 0 ? 0 : fail("cannot read the temporary file again: %s", strerror(errno));
 }
@@ -111,7 +129,7 @@ static int first_pass(requests_state *s, size_t *needed) {
     const char *line;
     size_t len, most = (size_t)tally_model_context_length(s->model);
     line_state state;
-    while ((state = next_request(s, true, &line, &len)) == LINE_READ) {
+    while ((state = interrupt_pending() ? LINE_NOT_YET : next_request(s, true, &line, &len)) == LINE_READ) {
         parsed_request p;
         tally_error err;
         s->n_lines++;
@@ -146,8 +164,7 @@ static void show_progress(requests_state *s, bool now) {
 }
 
 static char *error_line(const char *text, size_t line) {
-    json_t *message = json_string(text);
-    if (!message) message = json_string("the request failed, with a message that is not UTF-8");
+    json_t *message = json_text(text);
     json_t *root = message ? json_pack("{s:o, s:I}", "error", message, "line", (json_int_t)line) : NULL;
     char *result = root ? json_dumps(root, 0) : NULL;
     json_decref(root);
@@ -235,7 +252,7 @@ static int submit(requests_state *s, const char *line, size_t len) {
 
 // Reads as many lines as there is room for; waits for one only when nothing else is to be done.
 static int read_requests(requests_state *s) {
-    while (!s->ended && s->n_live < s->o->parallel && s->n_waiting < s->n_slots) {
+    while (!s->ended && s->n_live < s->o->parallel && s->n_waiting < s->n_slots && !interrupt_pending()) {
         const char *line;
         size_t len;
         line_state state = next_request(s, s->n_live == 0, &line, &len);
@@ -276,6 +293,24 @@ static int serve(requests_state *s) {
         if (s->n_live > 0 && (rc = advance(s))) return rc;
         show_progress(s, false);
     }
+}
+
+// The run ends early: what is finished is printed, and what is not as far as it got, or with the reason.
+static int give_up(requests_state *s, int why) {
+    int rc = 0;
+    for (size_t i = 0; i < s->n_waiting && !rc; i++) {
+        request_slot *slot = &s->slots[(s->first + i) % s->n_slots];
+        if (!slot->generation) continue;
+        if (why == EXIT_INTERRUPTED) {
+            rc = finish(s, slot);
+            continue;
+        }
+        char text[64];
+        snprintf(text, sizeof text, "line %zu: not answered, the run ended with an error", slot->line);
+        rc = set_error(s, slot, text);
+    }
+    if (!rc) rc = print_results(s);
+    return rc ? rc : why;
 }
 
 static void print_summary(requests_state *s) {
@@ -329,6 +364,7 @@ int requests_run(const options *o) {
     rc = start(&s);
     if (!rc) {
         rc = serve(&s);
+        if (rc && !ferror(stdout)) rc = give_up(&s, rc);
         if (rc == 0 || rc == EXIT_INTERRUPTED) print_summary(&s);
         if (rc == 0 && s.n_failed) rc = EXIT_FAILED;
     }

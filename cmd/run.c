@@ -35,10 +35,7 @@ static int check_options(const options *o) {
     if (!rc) rc = chat_input_check(o);
     if (!rc && o->chat && o->ids) rc = usage_error("--chat needs a message as text (-p or -f), not --ids");
     if (!rc && o->logprobs && !o->json) rc = usage_error("--logprobs is printed by --json only; add --json");
-    for (int i = 0; !rc && i < o->stops.n; i++) {
-        if (!*o->stops.items[i]) rc = usage_error("--stop needs a text that is not empty");
-    }
-    return rc;
+    return rc ? rc : check_stops(o);
 }
 
 static int chat_prompt_ids(run_state *s) {

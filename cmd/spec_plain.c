@@ -7,11 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cpuinfo.h"
 #include "cmd/common.h"
 
 static const char *text_or(const char *text, const char *otherwise) { return text ? text : otherwise; }
 
-// The number of threads, the kernel level and the sequences at once decide nothing.
+// The number of threads, a kernel level with the common bits and the sequences at once decide nothing.
 static void describe(spec_plain *k, const options *o, int n_gen) {
     const char *slash = strrchr(o->model, '/');
     struct stat st = {0};
@@ -24,6 +25,12 @@ static void describe(spec_plain *k, const options *o, int n_gen) {
         text_or(o->dtype, "-"), text_or(o->cache_k, "-"), text_or(o->cache_v, "-"), n_gen,
         o->spec_stops ? " or until a stop" : "", o->temperature, o->top_k, o->top_p, o->min_p, o->repeat_penalty,
         o->presence_penalty, o->frequency_penalty, o->logit_bias.n);
+    size_t len = strlen(k->setting);
+    cpu_level level;
+    if (o->cpu_level && cpu_level_from_name(str_from(o->cpu_level), &level) && !cpu_level_is_common(level))
+        snprintf(k->setting + len, sizeof k->setting - len, ", level %s", o->cpu_level);
+    len = strlen(k->setting);
+    if (o->exact && strcmp(o->exact, "off") == 0) snprintf(k->setting + len, sizeof k->setting - len, ", exact off");
 }
 
 static int not_ours(const spec_plain *k, const char *what) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cmd/build_commit.h"
 #include "cmd/common.h"
 #include "cmd/spec_suite.h"
@@ -193,12 +194,13 @@ static json_t *row_json(const suite_cell *cell, const suite_row *r) {
         double drafted = r->ms[ARM_DRAFTED][i];
         json_array_append_new(ratios, drafted > 0 ? json_real(r->ms[ARM_PLAIN][i] / drafted) : json_null());
     }
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:i, s:i, s:f, s:I, s:i, s:b, s:s, s:s, s:i, s:i, s:s}",
-                            "build_commit", build_commit(), "build_version", tally_version(), "model_filename",
-                            o->model, "draft_filename", o->model_draft, "spec", cell->spec, "n_threads", cell->threads,
-                            "n_parallel", cell->parallel, "temp", o->temperature, "seed", (json_int_t)r->seed, "n_gen",
-                            cell->n_gen, "stops", o->spec_stops, "class", r->prompt->class_name, "name",
-                            r->prompt->name, "n_prompt", r->n_prompt, "n_tokens", r->n_tokens, "ids_hash", hash);
+    json_t *row =
+        json_pack("{s:s, s:s, s:o, s:o, s:s, s:i, s:i, s:f, s:I, s:i, s:b, s:s, s:s, s:i, s:i, s:s}", "build_commit",
+                  build_commit(), "build_version", tally_version(), "model_filename", json_text(o->model),
+                  "draft_filename", o->model_draft ? json_text(o->model_draft) : json_null(), "spec", cell->spec,
+                  "n_threads", cell->threads, "n_parallel", cell->parallel, "temp", o->temperature, "seed",
+                  (json_int_t)r->seed, "n_gen", cell->n_gen, "stops", o->spec_stops, "class", r->prompt->class_name,
+                  "name", r->prompt->name, "n_prompt", r->n_prompt, "n_tokens", r->n_tokens, "ids_hash", hash);
     json_t *results = json_pack(
         "{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:b, s:o}", "n_pairs", r->n_pairs, "plain_ts",
         real(suite_speed(r, ARM_PLAIN)), "drafted_ts", real(suite_speed(r, ARM_DRAFTED)), "ratio", real(suite_ratio(r)),

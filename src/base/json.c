@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 status json_parse_object(json_t **out, const char *data, size_t len, const char *where, error *err) {
     json_error_t e;
@@ -21,6 +23,18 @@ status json_parse_object(json_t **out, const char *data, size_t len, const char 
     json_decref(*out);
     *out = NULL;
     return code;
+}
+
+json_t *json_text(const char *text) {
+    json_t *out = json_string(text);
+    if (out) return out;
+    size_t n = strlen(text);
+    char *ascii = malloc(n + 1);
+    if (!ascii) return NULL;
+    for (size_t i = 0; i <= n; i++) ascii[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
+    out = json_string(ascii);
+    free(ascii);
+    return out;
 }
 
 const char *json_kind(const json_t *value) {

@@ -24,6 +24,9 @@ status json_get_text(const json_t *object, const char *where, const char *field,
                      error *err);
 
 // "a string", "an array", ... for sentences.
+// A string of any bytes: where they are no UTF-8, as in a path or a message that was cut, those beyond ASCII become '?'.
+json_t *json_text(const char *text);
+
 const char *json_kind(const json_t *value);
 
 #endif

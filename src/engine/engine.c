@@ -203,6 +203,7 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
         p->memory.available -= o->draft->plan.memory.cache + o->draft->plan.memory.workspace;
     choose_rows(o, n_vocab, p->memory.available, l);
     l->model_context = p->model.config.context_length;
+    l->max_context = o->context; // 0: not decided yet
     int64_t tile = p->device->row_tile ? p->device->row_tile : 1, rows = (l->max_rows + tile - 1) / tile * tile,
             out = (l->max_out + tile - 1) / tile * tile;
     TRY(plan_memory(&p->model.list, rows, out, &p->workspace_bytes, err));
@@ -210,7 +211,8 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     p->memory.workspace = p->workspace_bytes + p->device->vt->scratch_bytes(p->device, &p->model.list, l);
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
             other = p->memory.weights + p->memory.workspace;
-    int64_t spare = o->speculation.shadow > 0; // a shadow check needs a block of its own
+    // A shadow check needs a block of its own; so does a generation that goes on from a session's last block, which it copies.
+    int64_t spare = (o->speculation.shadow > 0) + (!o->context && !o->cache_positions);
     int64_t context = o->context ? o->context : largest_context(p, other + spare * block_bytes, block_bytes);
     if (!o->context && !own_memory) { // what drafters look up grows with the context
         int64_t drafting = speculation_bytes(o, (int)context, n_vocab);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "engine/engine.h"
 
 static const char *scaling_name(rope_scaling s) {
@@ -117,7 +118,7 @@ static json_t *layouts_json(const engine_plan *p) {
 }
 
 static status build(const tally_model *m, const engine_plan *p, char **out, error *err) {
-    json_t *o = json_pack("{s:s, s:s, s:I, s:i}", "path", checkpoint_path(m->ck), "format",
+    json_t *o = json_pack("{s:o, s:s, s:I, s:i}", "path", json_text(checkpoint_path(m->ck)), "format",
                           checkpoint_gguf(m->ck) ? "gguf" : "safetensors", "n_params", (json_int_t)p->model.n_params,
                           "tp_exact_pieces", p->model.n_pieces);
     json_object_set_new(o, "config", config_json(&p->model.config));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "engine/backends.h"
 #include "engine/engine.h"
 #include "engine/plan_tables.h"
@@ -336,7 +337,7 @@ static int64_t active_params(const model *m) {
 static json_t *plan_json(const planning *p, const char *device) {
     const model *m = &p->model;
     const hardware *h = backends_cost_hardware(p->device);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I}", "model", checkpoint_path(p->source->ck), "arch",
+    json_t *o = json_pack("{s:o, s:s, s:s, s:i, s:I, s:I}", "model", json_text(checkpoint_path(p->source->ck)), "arch",
                           m->config.arch, "weights", p->from_checkpoint ? "checkpoint" : dtype_get(p->assumed)->name,
                           "n_layers", m->config.n_layers, "n_params", (json_int_t)p->whole->n_params, "n_params_active",
                           (json_int_t)active_params(p->whole));

@@ -197,8 +197,11 @@ static void test_full_context(void **state) {
     char script[700] = "";
     memset(script, 'x', 300);
     snprintf(script + 300, sizeof script - 300, "\nhi\nho\n/save %s\n", f->saved);
-    CLI_IN(&r, script, "chat", "-m", f->model, "-c", "100", LETTERS);
+    CLI_IN(&r, "hi\n", "chat", "-m", f->model, "-c", "0", LETTERS);
     cli_assert_done(&r);
+    cli_assert_contains(r.err, "the context of 4096 positions is full"); // and the answer is kept
+    CLI_IN(&r, script, "chat", "-m", f->model, "-c", "100", LETTERS);
+    assert_int_equal(r.exit_code, 1); // the last question was not answered
     cli_assert_contains(r.err, "the conversation has 3");
     cli_assert_contains(r.err, "/clear");
     cli_assert_contains(r.err, "the context of 100 positions is full"); // the answer to "hi"

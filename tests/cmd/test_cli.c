@@ -164,6 +164,10 @@ static void test_missing_and_contradicting(void **state) {
     assert_usage(&r, "'12'");
     CLI(&r, "eval", "-m", "x", "--ids", "1");
     assert_usage(&r, "--logits");
+    CLI(&r, "chat", "-m", "x", "--stop", "");
+    assert_usage(&r, "--stop needs a text");
+    CLI(&r, "bench", "-m", "x", "--spec-suite", "--trace");
+    assert_usage(&r, "leave out --trace");
     CLI(&r, "eval", "-m", "x");
     assert_usage(&r, "--perplexity FILE");
     CLI(&r, "run", "-m", "x", "-p", "a", "-np", "2");
