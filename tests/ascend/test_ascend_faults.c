@@ -271,6 +271,9 @@ static void test_refusals(void **state) {
     expect_error(&f, "emu:910Q", &o, "910Q");
     expect_error(&f, "emu:910B3,off=rooe", &o, "off=rooe");
     expect_error(&f, "emu:910B3,tile=17", &o, "tile=17");
+    expect_error(&f, "emu:910B3,timeout=60s", &o, "timeout=60s: it must be a number of milliseconds");
+    expect_error(&f, "emu:910B3,timeout=99999999999", &o, "timeout=99999999999");
+    expect_error(&f, "emu:910B3,timeout=0", &o, "timeout=0");
     expect_error(&f, "emu:910B3,cann=7.0", &o, "cann=7.0");
     expect_error(&f, "emu:", &o, "names no chip");
     expect_error(&f, "npu:0", &o, "there is no device 'npu:0'");

@@ -86,19 +86,34 @@ static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // ---- sizes -----------------------------------------------------------------------------------------------------------------
 
+// What grows with the context beside the cache: rotation tables, and without the fused operator keys, values, scores and weights of a
+// sequence. As long as the context is not decided it is the model's.
+static int64_t context_bytes(const ascend_backend *b, const op *attention, const step_limits *l) {
+    int64_t positions = ascend_pad(l->max_context ? l->max_context : l->model_context, KV_BLOCK),
+            head_dim = attention->args.attention.head_dim,
+            key_row = attention->args.attention.n_kv_heads * head_dim * 2;
+    int64_t bytes = 2 * positions * head_dim * 2;
+    if (!ascend_attention_fused(b, attention))
+        bytes += 2 * positions * key_row + 2 * attention->in[0].dim[1] * ATTENTION_ROWS * positions * 2;
+    return bytes;
+}
+
 static int64_t ascend_scratch_bytes(const backend *base, const op_list *g, const step_limits *l) {
     const ascend_backend *b = (const ascend_backend *)base;
-    int64_t norms = 0, row = 0, behind = 0;
+    int64_t norms = 0, row = 0, behind = 0, extra = 0, context = 0;
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
         norms += o->code == OP_RMS_NORM || o->code == OP_ADD_RMS_NORM;
         int64_t key_row = (int64_t)o->args.attention.n_kv_heads * o->args.attention.head_dim * 2;
         if (o->code == OP_ATTENTION) behind = max64(behind, (ascend_seen_blocks(l) - l->n_blocks) * KV_BLOCK * key_row);
-        if (o->code == OP_ATTENTION && tensor_row_len(&o->in[0]) > row) row = tensor_row_len(&o->in[0]);
+        if (o->code != OP_ATTENTION) continue;
+        row = max64(row, tensor_row_len(&o->in[0]));
+        extra += 2 * EXTRA_BLOCKS * KV_BLOCK * key_row;
+        context = max64(context, context_bytes(b, o, l));
     }
     int64_t tiles = b->spec.tile < l->max_rows ? b->spec.tile : l->max_rows;
-    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind +
-           ascend_select_bytes(l->max_out) + ascend_pieces_bytes(b, g) + (64 << 20);
+    return 2 * tiles * ATTENTION_ROWS * row * 2 + norms * ascend_pad(l->max_rows, b->spec.tile) * 4 + behind + extra +
+           context + ascend_select_bytes(l->max_out) + ascend_pieces_bytes(b, g) + (64 << 20);
 }
 
 static int64_t ascend_memory_available(const backend *base) {

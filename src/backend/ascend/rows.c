@@ -82,7 +82,8 @@ static ascend_attention_tile *add_tile(ascend_rows *r, const step_inputs *in, in
 }
 
 // The path that ends in `leaf`, laid out by position in blocks of its own. What comes before its first row out of place is copied
-// from where it is kept; positions behind the leaf are seen by nobody.
+// from where it is kept; positions behind the leaf are seen by nobody, and filled with the leaf's own row: what weighs nothing must still be
+// finite, and no other row is sure to be while the leaf is.
 static void lay_out_path(ascend_backend *b, const step_inputs *in, ascend_attention_tile *t, int leaf) {
     ascend_rows *r = &b->rows;
     int first = in->pos[leaf];
@@ -94,7 +95,7 @@ static void lay_out_path(ascend_backend *b, const step_inputs *in, ascend_attent
     t->source = take(r, t->n_path_blocks * KV_BLOCK);
     for (int i = 0; i < t->n_path_blocks * KV_BLOCK; i++) {
         int pos = from * KV_BLOCK + i;
-        r->host[t->source + i] = pos < first ? place(in, leaf, pos) : b->limits.n_blocks * KV_BLOCK;
+        r->host[t->source + i] = place(in, leaf, pos < first ? pos : slot_of(in, leaf));
     }
     for (int row = leaf; row >= 0 && in->pos[row] >= first; row = in->parent[row])
         r->host[t->source + in->pos[row] - from * KV_BLOCK] = place(in, leaf, slot_of(in, row));

@@ -1,5 +1,6 @@
 #include "backend/ascend/spec.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,9 +90,14 @@ static status parse_word(ascend_spec *s, str word, error *err) {
     if (takes(word, "tile", &value)) return parse_tile(value, &s->tile, err);
     if (takes(word, "graph", &value)) return parse_graph(value, s, err);
     if (takes(word, "timeout", &value)) {
-        s->timeout_ms = atoi(value.data); // ends at the comma
+        int64_t ms = 0;
+        for (size_t i = 0; i < value.len && ms >= 0 && ms <= INT_MAX; i++)
+            ms = value.data[i] >= '0' && value.data[i] <= '9' ? 10 * ms + value.data[i] - '0' : -1;
+        s->timeout_ms = ms > 0 && ms <= INT_MAX ? (int)ms : 0;
         if (s->timeout_ms > 0) return STATUS_OK;
-        return error_set(err, STATUS_BAD_ARGUMENT, "--device: timeout=%.*s: milliseconds", STR_ARG(value));
+        return error_set(err, STATUS_BAD_ARGUMENT,
+                         "--device: timeout=%.*s: it must be a number of milliseconds, 1 to %d", STR_ARG(value),
+                         INT_MAX);
     }
     if (takes(word, "head", &value)) {
         s->wide_head = str_is(value, "f32");

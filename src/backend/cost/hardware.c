@@ -58,7 +58,7 @@ static status refuse_unknown(const reader *r, json_t *o, const char *prefix, con
     json_object_foreach(o, key, value) {
         bool known = false;
         for (const number_field *f = fields; f->name; f++) known |= strcmp(key, f->name) == 0;
-        for (; others && *others && !known; others++) known = strcmp(key, *others) == 0;
+        for (const char *const *n = others; n && *n && !known; n++) known = strcmp(key, *n) == 0;
         if (!known) {
             return error_set(r->err, STATUS_BAD_FILE,
                              "%s: a device has no field %s%.60s; docs/plan.md lists the fields (text goes to notes)",
