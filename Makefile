@@ -9,7 +9,7 @@
 #   make emulator        the emulator of the Ascend API (mk/emulator.mk)
 #   make fuzz-run        fuzzes every parser for FUZZ_SECONDS each (mk/fuzz.mk)
 #   make lint            checks the rules of the house (include table, sizes, formatting, ...)
-#   make install         into PREFIX (/usr/local); DESTDIR for packagers
+#   make install         into PREFIX (/usr/local) and LIBDIR (PREFIX/lib); DESTDIR for packagers
 #   make clean           removes build/
 #
 # A file's suffix names its instruction set and thereby its flags (mk/isa.mk); nothing else is compiled for more than the
@@ -19,6 +19,9 @@ BUILD := build/$(CONFIG)
 CC ?= cc
 PKG_CONFIG ?= pkg-config
 VERSION := $(shell cat VERSION)
+ifneq ($(words $(CURDIR)),1)
+$(error the path of this folder, $(CURDIR), holds a blank, which make takes for two names; move it)
+endif
 
 include mk/config.mk
 include mk/isa.mk
@@ -63,10 +66,10 @@ $(BUILD)/libtally.a: $(LIB_OBJ)
 	$(OBJCOPY) --wildcard --keep-global-symbol='tally_*' $(BUILD)/obj/libtally.o
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/libtally.o
 
-$(BUILD)/libtally.so: $(LIB_OBJ)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally.so.$(firstword $(subst ., ,$(VERSION))) -o $@ $^ $(LIBS)
+$(BUILD)/libtally.so: $(LIB_OBJ) VERSION
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally.so.$(firstword $(subst ., ,$(VERSION))) -o $@ $(filter %.o,$^) $(LIBS)
 
-$(BUILD)/obj/%.o: %.c Makefile mk/config.mk mk/isa.mk
+$(BUILD)/obj/%.o: %.c Makefile mk/config.mk mk/isa.mk VERSION
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
@@ -81,14 +84,16 @@ lint: $(LIB_OBJ) $(call obj,$(CMD_SRC))
 	BUILD=$(BUILD) tools/lint.sh
 
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BUILD)/tally $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libtally.a $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/libtally.so $(DESTDIR)$(PREFIX)/lib/libtally.so.$(VERSION)
-	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so.$(firstword $(subst ., ,$(VERSION)))
-	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libtally.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' mk/tally.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/tally.pc
+	install -m 644 $(BUILD)/libtally.a $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(BUILD)/libtally.so $(DESTDIR)$(LIBDIR)/libtally.so.$(VERSION)
+	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libtally.so.$(firstword $(subst ., ,$(VERSION)))
+	ln -sf libtally.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libtally.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' mk/tally.pc.in >$(BUILD)/tally.pc
+	install -m 644 $(BUILD)/tally.pc $(DESTDIR)$(LIBDIR)/pkgconfig/
 	install -m 644 include/tally.h $(DESTDIR)$(PREFIX)/include/
 
 include mk/examples.mk
@@ -101,4 +106,4 @@ include mk/check.mk
 include mk/fuzz.mk
 include mk/check-all.mk
 
--include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) $(SUPPORT_SRC) $(CMD_SRC) $(FUZZ_SRC))
+-include $(LIB_OBJ:.o=.d) $(call obj,$(CMD_SRC:.c=.d)) $(patsubst %.c,$(BUILD)/obj/%.d,$(wildcard tests/*/*.c) $(CMD_SRC))

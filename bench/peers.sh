@@ -10,7 +10,7 @@
 #   --tests LIST           default: pp512,pp64,tg128,tg128@4096,pp512@4096 (NUMBER@DEPTH)
 #   --threads LIST         default: 1,2
 #   --rounds N             default: 3; in each round every program runs every cell once, in turn, another one first
-#   --name NAME            default: today's date; the table is bench/results/NAME.md
+#   --name NAME            default: today's date and -peers; the table is bench/results/NAME.md
 #   --lc-args, --ik-args, --tally-args TEXT   added to each call of that program
 #   --table                no runs: writes the table of what is there
 #
@@ -102,8 +102,26 @@ run_cell() { # round program model test threads
   mv "$file.part" "$file"
 }
 
+# What the kept runs were made with: a run with another program or other options would stand under the same heading.
+check_settings() {
+  local settings program args
+  settings=$(
+    for program in "${programs[@]}"; do
+      args=${program}_args
+      echo "$program: $(cksum <"${!program}"), options '${!args}'"
+    done
+  )
+  [ -e "$raw/settings" ] || echo "$settings" >"$raw/settings"
+  [ "$settings" = "$(cat "$raw/settings")" ] || {
+    echo "$0: $raw holds runs of other programs or options; give another --name, or remove the folder" >&2
+    diff "$raw/settings" - <<<"$settings" >&2 || true
+    exit 2
+  }
+}
+
 run_all() {
   local round model test t i
+  check_settings
   for ((round = 1; round <= rounds; round++)); do
     for model in "${models[@]}"; do
       for test in "${test_list[@]}"; do
@@ -115,7 +133,7 @@ run_all() {
       done
     done
   done
-  [ -e "$raw/machine" ] || "$tally" bench --machine -t "$threads" >"$raw/machine"
+  [ -e "$raw/machine" ] || { "$tally" bench --machine -t "$threads" >"$raw/machine.part" && mv "$raw/machine.part" "$raw/machine"; }
 }
 
 # ---- the table -------------------------------------------------------------------------------------------------------------
@@ -142,6 +160,15 @@ speeds() { # program model test threads
   done
 }
 
+failed_of() { # program model test threads: " (1 of 3 failed)" or nothing
+  local round file n=0
+  for ((round = 1; round <= rounds; round++)); do
+    file=$(run_file "$round" "$@")
+    if [ -e "$file" ] && grep -q '"failed"' "$file"; then n=$((n + 1)); fi
+  done
+  [ $n = 0 ] || echo " ($n of $rounds failed)"
+}
+
 values() { # key model test threads: of all of tally's runs
   local round file
   for ((round = 1; round <= rounds; round++)); do
@@ -163,13 +190,15 @@ commit_of() { # program
 write_row() { # model test threads
   local lc_ts ik_ts ts ids label
   lc_ts=$(speeds lc "$@" | median) ik_ts=$(speeds ik "$@" | median) ts=$(speeds tally "$@" | median)
+  local lc_failed ik_failed tally_failed
+  lc_failed=$(failed_of lc "$@") ik_failed=$(failed_of ik "$@") tally_failed=$(failed_of tally "$@")
   ids=$(values ids "$@" | sort -u | paste -sd/) label=$(values repetition "$@" | grep -v '^null' | sort -u | paste -sd/ || true)
   awk -v model="$(basename "$1" .gguf)" -v test="$2" -v t="$3" -v lc="$lc_ts" -v ik="$ik_ts" -v ts="$ts" -v ids="$ids" \
-    -v label="$label" -v best="$(values best_ts "$@" | median)" -v bound="$(values bound "$@" | sort -u | paste -sd/)" '
+    -v label="$label" -v lc_failed="$lc_failed" -v ik_failed="$ik_failed" -v tally_failed="$tally_failed" -v best="$(values best_ts "$@" | median)" -v bound="$(values bound "$@" | sort -u | paste -sd/)" '
     function cell(x) { return x == "" ? "-" : sprintf("%.1f", x) }
     BEGIN {
       peer = lc + 0 > ik + 0 ? lc + 0 : ik + 0
-      printf "| %s | %s | %d | %s | %s | %s | %s | %s %s | %s | %s | %s |\n", model, test, t, cell(lc), cell(ik), cell(ts),
+      printf "| %s | %s | %d | %s | %s | %s | %s | %s %s | %s | %s | %s |\n", model, test, t, cell(lc) lc_failed, cell(ik) ik_failed, cell(ts) tally_failed,
         peer && ts != "" ? sprintf("%.2f", ts / peer) : "-", cell(best), bound,
         best != "" && ts != "" ? sprintf("%.0f %%", 100 * ts / best) : "-", ids, label
     }'

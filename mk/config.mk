@@ -2,7 +2,7 @@
 OBJCOPY ?= objcopy
 DEPS := jansson libpcre2-8 libutf8proc
 # emulator/include: our declarations of the vendor's API (cann/*.h), shared with the emulator; headers only.
-CPPFLAGS += -Iinclude -Isrc -I. -Iemulator/include -D_GNU_SOURCE -DTALLY_VERSION='"$(VERSION)"' $(shell $(PKG_CONFIG) --cflags $(DEPS))
+override CPPFLAGS += -Iinclude -Isrc -I. -Iemulator/include -D_GNU_SOURCE -DTALLY_VERSION='"$(VERSION)"' $(shell $(PKG_CONFIG) --cflags $(DEPS))
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes $(if $(CI),-Werror)
 CFLAGS_release := -O2 -g
 CFLAGS_debug := -O0 -g
@@ -13,9 +13,10 @@ CFLAGS_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-omit-fram
 ifeq ($(CFLAGS_$(CONFIG)),)
 $(error CONFIG=$(CONFIG) is not one of release, debug, asan, ubsan, tsan, fuzz)
 endif
+# The user's flags stand behind those of the configuration and before those that results rest on.
 # -ffp-contract=off: a fused multiply-add happens where the source says fma and nowhere else (docs/exactness.md).
-CFLAGS += -std=c11 $(CFLAGS_$(CONFIG)) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)
-LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(CONFIG))) -pthread
+override CFLAGS := -std=c11 $(CFLAGS_$(CONFIG)) $(CFLAGS) -ffp-contract=off -fno-math-errno -fvisibility=hidden -fPIC -pthread $(WARN)
+override LDFLAGS += $(filter -fsanitize=%,$(CFLAGS_$(CONFIG))) -pthread
 LIBS += $(shell $(PKG_CONFIG) --libs $(DEPS)) -ldl -lm
 # Line editing in `tally chat`, if libedit is there.
 ifeq ($(shell $(PKG_CONFIG) --exists libedit 2>/dev/null && echo yes),yes)

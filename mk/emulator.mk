@@ -24,7 +24,7 @@ emulator: $(EMU)/libtally_emu.so $(EMU_THIN)
 $(EMU)/operators.c: $(EMU_TABLES) emulator/abi/generate.awk
 	@mkdir -p $(@D)
 	awk -v want=table -f emulator/abi/generate.awk emulator/abi/operators.txt >$@
-$(EMU)/operators.o: $(EMU)/operators.c
+$(EMU)/operators.o: $(EMU)/operators.c emulator/aclnn/operators.h
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # Names of the vendor's API get emu_ in front, in the objects, so that the libraries of jumps can be the only ones to have them.
@@ -34,7 +34,7 @@ $(EMU)/rename.txt: $(EMU_TABLES) emulator/abi/generate.awk
 $(EMU)/libtally_emu.so: $(EMU_OBJ) $(EMU_BASE) $(EMU)/rename.txt emulator/abi/exports.map
 	$(LD) -r -o $(EMU)/all.o $(EMU_OBJ)
 	$(OBJCOPY) --redefine-syms=$(EMU)/rename.txt $(EMU)/all.o
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally_emu.so -Wl,-Bsymbolic -Wl,--no-undefined \
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libtally_emu.so -Wl,-Bsymbolic $(if $(filter -fsanitize=%,$(LDFLAGS)),,-Wl$(comma)--no-undefined) \
 	  -Wl,--version-script=emulator/abi/exports.map -o $@ $(EMU)/all.o $(EMU_BASE) -lm
 
 $(EMU)/%/.stamp: $(EMU)/libtally_emu.so emulator/abi/version.c

@@ -59,7 +59,7 @@ endif
 ALLOC_FAIL_TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/fault/test_*.c))
 $(ALLOC_FAIL_TESTS): $(BUILD)/obj/tests/fault/alloc_fail.o
 $(filter $(BUILD)/tests/fault/test_ascend_%,$(ALLOC_FAIL_TESTS)): $(BUILD)/obj/tests/fault/ascend_sweep.o
-$(ALLOC_FAIL_TESTS): LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))
+$(ALLOC_FAIL_TESTS): private override LDFLAGS += $(foreach f,malloc calloc realloc aligned_alloc strdup strndup mmap free,-Wl$(comma)--wrap=$(f))
 # The whole program in a test, whose engines get a fault of the test's.
 $(BUILD)/obj/tests/cmd/program.o: $(BUILD)/obj/cmd/main.o
 	@mkdir -p $(@D)

@@ -103,6 +103,7 @@ seconds_of() { # a cell: sets $seconds; drafts and several at once make it less
 }
 clock() { printf '%d:%02d h' $(($1 / 3600)) $(($1 % 3600 / 60)); }
 
+[ ${#cells[@]} -gt 0 ] || { echo "$0: no cell matches '$pattern'" >&2 && exit 2; }
 left=0 missing=0
 for cell in "${cells[@]}"; do
   [ -s "${cell%% *}" ] && continue
@@ -200,7 +201,7 @@ awk -v n_cells="${#cells[@]}" '
       }
     }
     exit all_equal < answers
-  }' "${files[@]}" >"$folder/summary.md" || failed=$((failed + 1))
+  }' /dev/null "${files[@]}" >"$folder/summary.md" || failed=$((failed + 1))
 [ -z "$summary" ] || cp "$folder/summary.md" "$summary"
 head -n 1 "$folder/summary.md"
 echo "the tables are in $folder/summary.md"

@@ -50,9 +50,7 @@ compare() { # model file, largest mean KL divergence
     result $rc "$(basename "$1" .gguf): eval --kl"
     return
   fi
-  while read -r rc what; do
-    result "$rc" "$(basename "$1" .gguf): $what"
-  done < <($python - "$work/eval.json" "$2" <<'PY'
+  $python - "$work/eval.json" "$2" >"$work/verdicts" <<'PY' || { result 1 "$(basename "$1" .gguf): what eval --kl printed" && return; }
 import json, sys
 
 r = json.load(open(sys.argv[1]))
@@ -66,7 +64,9 @@ for ok, what in [
 ]:
     print(0 if ok else 1, what)
 PY
-)
+  while read -r rc what; do
+    result "$rc" "$(basename "$1" .gguf): $what"
+  done <"$work/verdicts"
 }
 
 for name in "$@"; do

@@ -35,6 +35,7 @@ allowed_sizes() {
 }
 
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard 'src/*.[ch]' 'cmd/*.[ch]' 'include/*.h' 'emulator/*.[ch]' 'tests/*.[ch]' 'examples/*.[ch]' | sort)
+[ ${#sources[@]} -gt 0 ] || { echo "lint.sh: git lists no sources here; nothing was checked" >&2 && exit 1; }
 mapfile -t library < <(printf '%s\n' "${sources[@]}" | grep '^src/')
 
 # ---- who may include whom ------------------------------------------------------------------------------------------------
@@ -100,6 +101,7 @@ check_sizes() {
         if (lines > 120) print file ":" start ": a function of " lines " lines; 120 at most"
         else if (lines > 60 && verbose == "yes") print file ":" start ": note: a function of " lines " lines"
       }
+      { sub(/[ \t]*\/\/.*$/, "") }
       /^[A-Za-z_].*\(/ && !/^(typedef|#|struct.*=|enum|extern)/ && !/;$/ && !/=/ { head = ""; start = NR; in_head = 1 }
       in_head { head = head $0
         if (/;$/) in_head = 0
@@ -182,7 +184,7 @@ check_calls() {
         case $file in src/op/* | src/backend/*/x86/* | src/backend/*/simd/* | src/backend/*/scalar/* | src/backend/*/arm/*)
           complain "$file: calls $symbol; lists live in arenas and kernels work in the workspace" ;;
         esac ;;
-      exp | expf | exp2f | log | logf | sin | sinf | cos | cosf | sincosf | tanh | tanhf | pow | powf)
+      exp | expf | exp2 | exp2f | log | logf | log2 | log10 | sin | sinf | cos | cosf | sincos | sincosf | tanh | tanhf | pow | powf)
         case $file in src/backend/cpu/*) complain "$file: calls $symbol of libm; use base/elementary.h (docs/exactness.md)" ;; esac ;;
       strtok | rand | srand | localtime | gmtime | setlocale | strerror_l)
         complain "$file: calls $symbol, which keeps hidden state" ;;
@@ -193,7 +195,7 @@ check_calls() {
 # ---- text ----------------------------------------------------------------------------------------------------------------
 check_text() {
   local file
-  for file in "${sources[@]}" Makefile mk/*.mk scripts/*.sh tools/*.sh; do
+  for file in "${sources[@]}" Makefile mk/*.mk scripts/*.sh tools/*.sh bench/*.sh; do
     LC_ALL=C grep -nP '[^\x00-\x7f]' "$file" | head -1 | grep -q . && case $file in
       tests/* | src/text/*) ;; # tests and tables of text need other characters
       *) complain "$file: holds characters outside of ASCII" ;;
@@ -217,7 +219,7 @@ check_format() {
 
 check_scripts() {
   if command -v shellcheck >/dev/null; then
-    shellcheck -f gcc scripts/*.sh tools/*.sh .ci/run | complain_all
+    shellcheck -f gcc scripts/*.sh tools/*.sh bench/*.sh .ci/run | complain_all
   else
     echo "lint.sh: shellcheck is not here; scripts are not checked" >&2
   fi
