@@ -435,16 +435,17 @@ static void test_interrupt(void **state) {
     kill(c.pid, SIGINT);
     assert_int_equal(child_end(&c), 130);
     assert_int_equal(c.read[c.n_read - 1], '\n'); // whole lines only
-    size_t at = 0;
-    for (int i = 0; i < 3; i++) { // what was finished, and what was not as far as it got
+    int n = 0;
+    for (size_t at = 0; at + 1 < (size_t)c.n_read; n++) { // what was finished, and what was not as far as it got
         json_error_t e;
         json_t *one = json_loads(c.read + at, JSON_DISABLE_EOF_CHECK, &e);
         assert_non_null(one);
-        assert_string_equal(json_string_value(json_object_get(one, "finish_reason")), i ? "interrupted" : "length");
+        assert_string_equal(json_string_value(json_object_get(one, "finish_reason")), n ? "interrupted" : "length");
         assert_true(json_array_size(json_object_get(one, "ids")) < 4000);
         json_decref(one);
         at += (size_t)e.position;
     }
+    assert_true(n == 2 || n == 3); // the third line may not have been read yet
     child_free(&c);
     CHILD(&c, false, "run", "-m", f->model, "--requests", "-"); // while it copies a pipe
     child_write(&c, "{\"prompt\": \"a\", \"n\": 1}\n");
