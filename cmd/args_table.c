@@ -208,6 +208,8 @@ const option_row option_table[] = {
     {0},
 };
 
+_Static_assert(sizeof option_table / sizeof *option_table <= OPTION_ROWS_MAX, "args.c has a bit for each row");
+
 const option_need option_needs[] = {
     {CMD_RUN, "--parallel, --cache-positions, --no-prefix-reuse", "--requests"},
     {CMD_BENCH, "--per-op", "--trace"},

@@ -16,10 +16,7 @@
 #include "cmd/request.h"
 #include "cmd/speculation.h"
 
-enum {
-    CHAT_CONTEXT = 8192,
-    SPARE_POSITIONS = 64
-}; // the block that an answer and the session may each have of their own
+enum { CHAT_CONTEXT = 8192 }; // the block that an answer and the session may each have of their own
 
 typedef struct chat_state {
     const options *o;
@@ -323,11 +320,7 @@ static int start(chat_state *s) {
     choose_sampling(s);
     options sized = *o;
     int most = tally_model_context_length(s->model);
-    if (o->context != 0) {
-        int context = o->context == CONTEXT_AUTO ? (most > 0 && most < CHAT_CONTEXT ? most : CHAT_CONTEXT) : o->context;
-        sized.context = context;
-        sized.cache_positions = (int64_t)context + SPARE_POSITIONS;
-    }
+    if (o->context == CONTEXT_AUTO) sized.context = most > 0 && most < CHAT_CONTEXT ? most : CHAT_CONTEXT;
     rc = open_engine(s->model, &sized, 0, &s->draft, &s->engine);
     if (!rc && tally_session_open(&s->session, s->engine, &err) != TALLY_OK) rc = fail_with(&err);
     if (!rc && !(s->edit = line_edit_open("> "))) rc = fail("memory ran out");

@@ -212,7 +212,7 @@ static status plan_memory_of(engine_plan *p, const tally_engine_options *o, erro
     int64_t block_bytes = p->device->vt->block_bytes(p->device, &p->model.cache),
             other = p->memory.weights + p->memory.workspace;
     // A shadow check needs a block of its own; so does a generation that goes on from a session's last block, which it copies.
-    int64_t spare = (o->speculation.shadow > 0) + (!o->context && !o->cache_positions);
+    int64_t spare = (o->speculation.shadow > 0) + !o->cache_positions;
     int64_t context = o->context ? o->context : largest_context(p, other + spare * block_bytes, block_bytes);
     if (!o->context && !own_memory) { // what drafters look up grows with the context
         int64_t drafting = speculation_bytes(o, (int)context, n_vocab);

@@ -222,6 +222,24 @@ static void test_refusals(void **state) {
     close_fixture(&f);
 }
 
+// With a cache of the default size an answer that goes on from a session's last block may fill the context, down to its last position.
+static void test_up_to_the_context(void **state) {
+    (void)state;
+    fixture f = open_fixture(0, true);
+    int32_t ids[CONTEXT];
+    for (int i = 0; i < CONTEXT; i++) ids[i] = (int32_t)(hash_mix((uint64_t)i) % VOCAB);
+    tally_session *s;
+    tally_error err = {0};
+    assert_int_equal(tally_session_open(&s, f.e.engine, &err), 0);
+    assert_int_equal(tally_session_sync(s, ids, CONTEXT - NEW - 2, &err), 0);
+    tally_generation *g = generate(f.e.engine, ids, CONTEXT - NEW, false, s);
+    if (tally_generation_status(g, &err)) fail_msg("%s", err.text);
+    assert_string_equal(tally_generation_finish_reason(g), "length");
+    tally_generation_close(g);
+    tally_session_close(s);
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conversation_greedy),
@@ -229,6 +247,7 @@ int main(void) {
         cmocka_unit_test(test_rewritten_history),
         cmocka_unit_test(test_one_session_many_generations),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_up_to_the_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ status ascend_settle_faults(ascend_backend *b, const step_inputs *in, error *err
             for (to = from + 1; to < in->n_rows && in->seq[to] == in->seq[from];) to++;
             ban_of(b, in, from, to, round == MOST_ROUNDS);
         }
-        if (ascend_cache_clear_rows(b, in)) { return error_set(err, b->broken.code, "%s", b->broken.text); }
+        if (ascend_cache_clear_rows(b, in)) return error_set(err, b->broken.code, "%s", b->broken.text);
         if (!any_fresh(b, in)) break;
         TRY(ascend_run_step(b, in, err));
         find_faults(b, in);
