@@ -31,9 +31,17 @@ typedef struct emu_body {
     struct emu_chunk *chunks; // memory of emu_op_alloc
 } emu_body;
 
+typedef struct emu_held { // an argument that is no tensor; memory of the body
+    struct emu_held *next;
+    const void *handle;
+    emu_kind kind;
+    const char *name;
+} emu_held;
+
 struct aclOpExecutor {
     emu_object head;
     emu_body *body;
+    emu_held *held;
     aclTensor **sources; // [n_tensors] of the body; memory of the body
     void **addresses;    // as phase 1 saw them, or as set since
     bool repeatable, launched, rebound;

@@ -50,6 +50,11 @@ static int64_t product(const int64_t *dim, int rank) {
 bool emu_view_bytes(const emu_view *v, uint64_t *first, uint64_t *size) {
     uint64_t bits = (uint64_t)emu_dtype_bits(v->dtype), last = (uint64_t)v->offset;
     if (v->numel == 0) return false;
+    if (v->span) {
+        *first = (uint64_t)v->offset * bits / 8;
+        *size = ((uint64_t)v->span * bits + 7) / 8;
+        return true;
+    }
     if (is_private(v) && v->storage_rank) {
         *first = 0;
         *size = ((uint64_t)product(v->storage_dim, v->storage_rank) * bits + 7) / 8;
@@ -71,7 +76,7 @@ static emu_range rows_of(const emu_view *v, uint64_t address, const emu_slot *sl
                    .pitch = size,
                    .access = (unsigned char)slot->access,
                    .what = slot->name};
-    if (is_private(v) || bits < 8) return r;
+    if (v->span || is_private(v) || bits < 8) return r;
     uint64_t width = bits / 8, pitch = 0, outer = 1;
     bool used[EMU_MAX_RANK] = {false};
     for (int step = 0; step < v->rank; step++) {

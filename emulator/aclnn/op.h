@@ -47,6 +47,7 @@ typedef struct emu_view {
     int64_t storage_dim[EMU_MAX_RANK];
     int64_t offset; // elements
     int64_t numel;  // product of dim
+    int64_t span;   // elements from the first on that are touched (emu_op_span); 0: those of the view
 } emu_view;
 
 typedef struct emu_tensor { // while the kernel runs
@@ -123,6 +124,10 @@ const emu_view *emu_op_in_list(emu_op *op, const char *arg, const aclTensorList 
 const emu_view *emu_op_in_list_opt(emu_op *op, const char *arg, const aclTensorList *list, int *n);
 const emu_view *emu_op_out_list(emu_op *op, const char *arg, const aclTensorList *list, int *n);
 const emu_view *emu_op_out_list_opt(emu_op *op, const char *arg, const aclTensorList *list, int *n);
+
+// The operator touches `elements` elements in memory from the view's first on, whatever its dimensions say (FRACTAL_NZ with its
+// padding). Launches find out whether they are there, and who else uses them.
+void emu_op_span(emu_op *op, const emu_view *v, int64_t elements);
 
 // Values, copied into memory of the executor: valid for as long as the kernel may run, so attrs may point at them. All enter the
 // signature that seeds perturbation.

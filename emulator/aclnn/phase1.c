@@ -104,10 +104,23 @@ static int check_view(const emu_view *v, const char *arg) {
                     storage);
 }
 
+void emu_op_span(emu_op *op, const emu_view *v, int64_t elements) {
+    if (!op->status) ((emu_view *)(uintptr_t)v)->span = elements;
+}
+
 static void sign_view(emu_op *op, const emu_view *v) {
     emu_op_sign(op, (int64_t)v->dtype * 64 + v->rank);
     for (int i = 0; i < v->rank; i++) emu_op_sign(op, v->dim[i]);
     emu_op_sign(op, emu_view_contiguous(v) + 2 * (int)v->format);
+}
+
+// Remembers the descriptor of a list or value: phase 2 finds out whether it is still there.
+static bool hold(emu_op *op, const char *arg, const void *handle, emu_kind kind) {
+    emu_held *h = emu_op_alloc(op, sizeof *h);
+    if (!h) return false;
+    *h = (emu_held){.next = op->executor->held, .handle = handle, .kind = kind, .name = arg};
+    op->executor->held = h;
+    return true;
 }
 
 // Enters a slot with room for n tensors; NULL after a failure.
@@ -173,7 +186,7 @@ static const emu_view *list_argument(emu_op *op, const char *arg, const aclTenso
     *n = 0;
     int code = op->status ? op->status : emu_descriptor_need(list, EMU_TENSOR_LIST, arg);
     if (code) return fails(op, code), &empty_view;
-    emu_slot *slot = take_slot(op, arg, access, (int)list->n);
+    emu_slot *slot = hold(op, arg, list, EMU_TENSOR_LIST) ? take_slot(op, arg, access, (int)list->n) : NULL;
     if (!slot) return &empty_view;
     slot->is_list = true;
     for (int i = 0; i < slot->n; i++) {
@@ -212,7 +225,8 @@ const int64_t *emu_op_ints(emu_op *op, const char *arg, const aclIntArray *array
     static const int64_t none[1] = {0};
     *n = 0;
     int code = op->status ? op->status : emu_descriptor_need(array, EMU_INT_ARRAY, arg);
-    int64_t *copy = code ? NULL : emu_op_alloc(op, (array->n + 1) * sizeof *copy);
+    bool held = !code && hold(op, arg, array, EMU_INT_ARRAY);
+    int64_t *copy = held ? emu_op_alloc(op, (array->n + 1) * sizeof *copy) : NULL;
     if (!copy) return fails(op, code), none;
     memcpy(copy, array->v, array->n * sizeof *copy);
     *n = (int)array->n;
@@ -225,7 +239,8 @@ const float *emu_op_floats_opt(emu_op *op, const char *arg, const aclFloatArray 
     *n = 0;
     if (!array) return NULL;
     int code = op->status ? op->status : emu_descriptor_need(array, EMU_FLOAT_ARRAY, arg);
-    float *copy = code ? NULL : emu_op_alloc(op, (array->n + 1) * sizeof *copy);
+    bool held = !code && hold(op, arg, array, EMU_FLOAT_ARRAY);
+    float *copy = held ? emu_op_alloc(op, (array->n + 1) * sizeof *copy) : NULL;
     if (!copy) return fails(op, code), NULL;
     memcpy(copy, array->v, array->n * sizeof *copy);
     *n = (int)array->n;
@@ -236,7 +251,8 @@ const bool *emu_op_bools_opt(emu_op *op, const char *arg, const aclBoolArray *ar
     *n = 0;
     if (!array) return NULL;
     int code = op->status ? op->status : emu_descriptor_need(array, EMU_BOOL_ARRAY, arg);
-    bool *copy = code ? NULL : emu_op_alloc(op, array->n + 1);
+    bool held = !code && hold(op, arg, array, EMU_BOOL_ARRAY);
+    bool *copy = held ? emu_op_alloc(op, array->n + 1) : NULL;
     if (!copy) return fails(op, code), NULL;
     memcpy(copy, array->v, array->n);
     *n = (int)array->n;
@@ -301,6 +317,7 @@ static double scalar_argument(emu_op *op, const char *arg, const aclScalar *scal
     *whole = 0;
     int code = op->status ? op->status : emu_descriptor_need(scalar, EMU_SCALAR, arg);
     if (code) return fails(op, code), 0;
+    if (!hold(op, arg, scalar, EMU_SCALAR)) return 0;
     emu_op_sign(op, (int64_t)hash_bytes(scalar->value, sizeof scalar->value));
     return scalar_value(scalar, whole);
 }

@@ -48,6 +48,25 @@ static int check_address(const emu_slot *slot, const emu_view *v, const void *ad
     return emu_range_need((uint64_t)(uintptr_t)address + first, size, device, slot->name);
 }
 
+static int check_alive(const void *handle, emu_kind kind, const char *name) {
+    if (emu_object_look(handle, kind) == EMU_ALIVE) return 0;
+    return emu_fail(EMU_RULE_dead_descriptor, "the descriptor of %s was destroyed before phase 2", name);
+}
+
+// What phase 1 was given must be there until phase 2 returns; to launch an executor again it is not needed.
+static int check_descriptors(const aclOpExecutor *e) {
+    const emu_body *b = e->body;
+    int code = 0;
+    for (int i = 0; i < b->n_slots && !e->launched; i++) {
+        for (int j = 0; j < b->slot[i].n; j++) {
+            if ((code = check_alive(e->sources[b->slot[i].first + j], EMU_TENSOR, b->slot[i].name))) return code;
+        }
+    }
+    for (const emu_held *h = e->launched ? NULL : e->held; h && !code; h = h->next)
+        code = check_alive(h->handle, h->kind, h->name);
+    return code;
+}
+
 // The addresses of the tensors, as they are now: they must be those of phase 1 unless they were set on the executor.
 static int check_tensors(const aclOpExecutor *e, emu_launch *l, int device) {
     const emu_body *b = e->body;
@@ -56,15 +75,9 @@ static int check_tensors(const aclOpExecutor *e, emu_launch *l, int device) {
         for (int j = 0; j < slot->n; j++) {
             int at = slot->first + j, code;
             const void *address = e->addresses[at];
-            if (!e->repeatable) {
-                if (emu_object_look(e->sources[at], EMU_TENSOR) != EMU_ALIVE) {
-                    return emu_fail(EMU_RULE_dead_descriptor, "the descriptor of %s was destroyed before phase 2",
-                                    slot->name);
-                }
-                if (e->sources[at]->data != address && !e->rebound) {
-                    return emu_fail(EMU_RULE_address_changed,
-                                    "the address of %s was changed between phase 1 and phase 2", slot->name);
-                }
+            if (!e->repeatable && e->sources[at]->data != address && !e->rebound) {
+                return emu_fail(EMU_RULE_address_changed, "the address of %s was changed between phase 1 and phase 2",
+                                slot->name);
             }
             if ((code = check_address(slot, &slot->views[j], address, device))) return code;
             l->addresses[at] = (uint64_t)(uintptr_t)address;
@@ -102,7 +115,8 @@ static int submit(aclOpExecutor *e, void *workspace, emu_stream *s) {
     emu_state *g = emu();
     emu_launch *l = make_launch(e, workspace, s);
     if (!l) return emu_fail_as(ACLNN_ERR_RUNTIME_ERROR, EMU_RULE_out_of_memory, "no memory for a launch");
-    int code = check_tensors(e, l, s->context->device);
+    int code = check_descriptors(e);
+    if (!code) code = check_tensors(e, l, s->context->device);
     if (!code && emu_inject(&g->n_launch, g->config.fail_launch)) {
         code =
             emu_fail_as(ACLNN_ERR_RUNTIME_ERROR, EMU_RULE_injected, "injected: launch %" PRIu64 " fails", g->n_launch);

@@ -14,19 +14,19 @@
 #define DUO(label) \
     { \
         .name = label, .family = EMU_310P, .memory = GIB(24), .n_cube = 8, .n_vector = 8, .max_streams = 1024, \
-        .max_events = 65536, .capture = true, .build_graph = true, .malloc_extra = 32 \
+        .max_events = 65536, .capture = true, .build_graph = true, .ipc_events = true, .malloc_extra = 32 \
     }
 #define SECOND(label, kind, gib, cube) \
     { \
         .name = label, .family = kind, .memory = GIB(gib), .n_cube = cube, .n_vector = 2 * (cube), \
         .max_streams = 1984, .max_events = 65536, .bf16 = true, .capture = true, .host_register = true, \
-        .build_graph = true, .malloc_extra = 32 \
+        .build_graph = true, .ipc_events = true, .malloc_extra = 32 \
     }
-#define FIFTH(label) \
+#define FIFTH(label, ipc) \
     { \
         .name = label, .family = EMU_950, .memory = GIB(128), .n_cube = 32, .n_vector = 64, .max_streams = 1984, \
         .max_events = 65536, .bf16 = true, .capture = true, .host_register = true, .build_graph = true, \
-        .malloc_extra = 0 \
+        .ipc_events = ipc, .malloc_extra = 0 \
     }
 
 static const emu_chip chips[] = {
@@ -53,9 +53,9 @@ static const emu_chip chips[] = {
     SECOND("Ascend910_9372", EMU_A3, 64, 20),
     SECOND("Ascend910_9362", EMU_A3, 64, 20),
     SECOND("Ascend910_9363", EMU_A3, 64, 20),
-    FIFTH("Ascend950PR"),
-    FIFTH("Ascend950DT"),
-    FIFTH("Ascend950"),
+    FIFTH("Ascend950PR", true),
+    FIFTH("Ascend950DT", false),
+    FIFTH("Ascend950", true),
 };
 
 const emu_chip *emu_chip_at(int i) { return i >= 0 && i < (int)(sizeof chips / sizeof *chips) ? &chips[i] : NULL; }

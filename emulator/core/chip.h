@@ -24,7 +24,7 @@ typedef struct emu_chip {
     uint64_t memory;             // bytes of device memory
     int n_cube, n_vector;        // cores
     int max_streams, max_events; // per device
-    bool bf16, capture, host_register, build_graph;
+    bool bf16, capture, host_register, build_graph, ipc_events;
     uint32_t malloc_extra; // bytes a malloc takes beside its rounding to 32
 } emu_chip;
 

@@ -134,9 +134,9 @@ static void *staged(const request *r) {
     return bytes;
 }
 
+// What a capture forbids: on its own streams, and unsafe copies on any.
 static int check_capture(const emu_stream *s, const request *r) {
-    if (!s->capture) return 0;
-    if (r->src_device && r->dst_device)
+    if (s->capture && r->src_device && r->dst_device)
         return emu_capture_refuse(s, EMU_RULE_capture_task, "a copy from device to device cannot be replayed");
     if (pageable(r->src, r->src_device) || pageable(r->dst, r->dst_device)) {
         return emu_capture_forbids_unsafe("an asynchronous copy with host memory that is not pinned");

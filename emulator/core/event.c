@@ -21,7 +21,7 @@ static int create(aclrtEvent *out, uint32_t flags, bool ex, bool resettable) {
     if (!c) return code;
     if (!out || flags == 0 || flags & ~(uint32_t)ALL_FLAGS)
         return emu_fail(EMU_RULE_bad_param, "flags 0x%" PRIx32, flags);
-    if (flags & ACL_EVENT_IPC && (s->chip->family == EMU_910A || s->chip->family == EMU_310P)) {
+    if (flags & ACL_EVENT_IPC && !s->chip->ipc_events) {
         return emu_fail(EMU_RULE_chip_feature, "%s has no events between processes", s->chip->name);
     }
     if (s->n_events >= s->chip->max_events) {
@@ -223,14 +223,17 @@ static int synchronize(aclrtEvent handle, int32_t ms) {
     emu_event *e = ask(handle, handle, &code);
     if (!e || !emu_need_device(&code)) return code;
     if (!e->mark) return 0;
-    emu_mark *m = e->mark;
     if (emu_inject(&emu()->n_sync, emu()->config.lost)) {
         emu_device_lose(e->device);
         return emu_fail(EMU_RULE_device_lost, "injected: device %d was lost", e->device);
     }
-    if ((code = emu_wait_mark(m, ms))) return code;
+    emu_mark *m = e->mark;
+    m->references++; // others may record the event again, or destroy it, while this thread waits
+    code = emu_wait_mark(m, ms);
     emu_stream *s = m->slot < emu()->n_slots ? emu()->streams[m->slot] : NULL;
-    return s && s->id == m->stream_id ? emu_stream_take_error(s) : 0;
+    if (!code && s && s->id == m->stream_id) code = emu_stream_take_error(s);
+    emu_mark_drop(m);
+    return code;
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) {

@@ -103,7 +103,7 @@ static emu_task *next_of_lane(const emu_graph *g, int lane, int *from) {
     return *from < g->n_nodes ? g->nodes[*from] : NULL;
 }
 
-int emu_graph_run(emu_graph *g) {
+int emu_graph_run(emu_graph *g, bool *hangs) {
     if (!g->n_lanes) return 0;
     uint64_t *done = calloc((size_t)g->n_lanes, sizeof *done);
     int *from = calloc((size_t)g->n_lanes, sizeof *from);
@@ -119,6 +119,10 @@ int emu_graph_run(emu_graph *g) {
         }
         if (!chosen) {
             code = emu_fail(EMU_RULE_graph_state, "the tasks of a graph wait for each other");
+            break;
+        }
+        if (chosen->kind == EMU_TASK_LAUNCH && emu_op_hangs()) {
+            *hangs = true;
             break;
         }
         int failed = run_node(chosen);

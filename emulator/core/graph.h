@@ -63,7 +63,7 @@ int emu_graph_n_nodes(const emu_graph *g);
 const emu_task *emu_graph_node(const emu_graph *g, int i);
 void emu_graph_drop(emu_graph *g); // gives up one reference
 bool emu_graph_ready(const emu_graph *g);
-int emu_graph_run(emu_graph *g);
+int emu_graph_run(emu_graph *g, bool *hangs); // hangs: an operator did, and what comes behind it has not run
 
 // Task groups.
 int emu_group_issue(emu_stream *s, emu_launch *launch); // phase 2 on a stream that updates; owns the launch

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "emulator/core/graph.h"
 #include "emulator/core/task.h"
 
 enum { PAGE = 4096 };
@@ -255,7 +256,8 @@ aclError aclrtMallocAlign32(void **device, size_t size, aclrtMemMallocPolicy pol
 
 static int free_block(void *p, bool wait) {
     int code;
-    if (!emu_need_context(&code)) return code;
+    const emu_context *c = emu_need_context(&code);
+    if (!c) return code;
     if (!p) return emu_fail(EMU_RULE_bad_free, "NULL was never allocated");
     if (!emu_is_device_address(p)) return emu_fail(EMU_RULE_host_pointer, "%p is no device memory", p);
     emu_block *b = emu_block_at((uint64_t)(uintptr_t)p);
@@ -265,7 +267,7 @@ static int free_block(void *p, bool wait) {
     if (b->state == EMU_BLOCK_FREED)
         return emu_fail(EMU_RULE_double_free, "block #%" PRIu64 " of %" PRIu64 " bytes was freed before", b->id,
                         b->size);
-    if (wait && (code = emu_wait_all(-1))) return code;
+    if (wait && ((code = emu_capture_forbids_device(c->device)) || (code = emu_wait_all(-1)))) return code;
     const emu_task *user = emu_in_flight(b->start, b->start + b->size, EMU_READS | EMU_WRITES, false);
     if (user) {
         code = emu_hazard(EMU_RULE_free_in_flight,

@@ -66,7 +66,7 @@ struct emu_stream {
     emu_task *first, *last;       // tasks the host does not know to be finished, by number
     emu_task *next;               // of these, the first that has not run
     emu_clock clock;              // of the last task
-    bool unclear;                 // waits for an event that was not recorded yet, so its clock misses something
+    bool unclear;                 // waited for what was not recorded then, so its clock may miss something
     int error;                    // of work that failed, told at the next synchronisation
     emu_recent error_report;
     emu_capture *capture;
@@ -80,6 +80,7 @@ struct emu_stream {
 typedef struct emu_mark {
     int references;
     bool submitted, done, captured;
+    bool unclear; // until it has run: its clock misses something, as that of its stream did
     int slot;
     uint64_t number;
     emu_clock clock;

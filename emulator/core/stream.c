@@ -52,7 +52,10 @@ emu_stream *emu_stream_create(emu_context *c, uint32_t flags, bool is_default, i
 void emu_stream_drop_tasks(emu_stream *s) {
     for (emu_task *t = s->first, *next; t; t = next) {
         next = t->link;
-        if (t->kind == EMU_TASK_RECORD) t->mark->done = true; // nobody waits for ever
+        if (t->kind == EMU_TASK_RECORD && !t->done) { // nobody waits for ever, nor learns anything
+            t->mark->done = true;
+            emu_clock_free(&t->mark->clock);
+        }
         emu_task_free(t);
     }
     s->first = s->last = s->next = NULL;
@@ -173,16 +176,27 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
     return emu_leave(query(stream, status));
 }
 
+// Nothing of the stream is in flight any more. Of other streams it knows what its last task that ran knew, not what it still waited for.
+static bool abort_work(emu_stream *s) {
+    emu_clock clock = {0};
+    for (emu_task *t = s->first; t && t->done; t = t->link) {
+        emu_clock_free(&clock);
+        clock = t->clock;
+        t->clock = (emu_clock){0};
+    }
+    emu_stream_drop_tasks(s);
+    emu_clock_free(&s->clock);
+    s->clock = clock;
+    return emu_clock_set(&s->clock, s->slot, s->submitted) && emu_clock_set(&emu()->host, s->slot, s->submitted);
+}
+
 aclError aclrtStreamAbort(aclrtStream stream) {
     emu_enter("aclrtStreamAbort", "%p", stream);
     int code;
     emu_stream *s = emu_need_stream(stream, &code);
     if (s && emu()->chip->family == EMU_910A)
         code = emu_fail(EMU_RULE_chip_feature, "%s cannot abort a stream", emu()->chip->name);
-    if (!code) {
-        emu_stream_drop_tasks(s);
-        emu_host_knows(&s->clock);
-    }
+    if (!code && !abort_work(s)) code = emu_fail(EMU_RULE_out_of_memory, "the machine that emulates has no memory");
     return emu_leave(code);
 }
 

@@ -133,12 +133,32 @@ static int check_races(const emu_task *t, const emu_clock *clock) {
     return 0;
 }
 
+// A wait of which the order is not known yet: for what is not recorded, or was recorded where something was unclear.
+static bool awaits(const emu_task *t) {
+    return t->kind == EMU_TASK_WAIT && !t->done && (!t->mark->submitted || t->mark->unclear);
+}
+
+// The stream's clock is whole again when everything it waits for has been recorded. (Waits that ran have told, by run_wait.)
+static bool clear_up(emu_stream *s) {
+    if (!s->unclear) return true;
+    for (const emu_task *t = s->next; t; t = t->link) {
+        if (awaits(t)) return true;
+    }
+    s->unclear = false;
+    bool ok = true;
+    for (const emu_task *t = s->next; t && ok; t = t->link) {
+        if (t->kind == EMU_TASK_WAIT) ok = emu_clock_join(&s->clock, &t->mark->clock);
+    }
+    return ok;
+}
+
 static int queue(emu_task *t) {
     emu_stream *s = t->stream;
     emu_clock *c = &t->clock;
+    bool ok = clear_up(s);
     t->number = s->submitted + 1;
-    t->unclear |= s->unclear;
-    bool ok = emu_clock_join(c, &s->clock) && emu_clock_join(c, &emu()->host);
+    t->unclear |= s->unclear || awaits(t);
+    ok = ok && emu_clock_join(c, &s->clock) && emu_clock_join(c, &emu()->host);
     if (t->kind == EMU_TASK_WAIT && t->mark->submitted) ok = ok && emu_clock_join(c, &t->mark->clock);
     ok = ok && emu_clock_set(c, s->slot, t->number);
     if (t->kind == EMU_TASK_RECORD) ok = ok && emu_clock_join(&t->mark->clock, c);
@@ -152,9 +172,10 @@ static int queue(emu_task *t) {
         emu_task_free(t);
         return code;
     }
-    if (t->kind == EMU_TASK_WAIT && !t->mark->submitted) s->unclear = true;
+    if (awaits(t)) s->unclear = true;
     if (t->kind == EMU_TASK_RECORD) {
         t->mark->submitted = true;
+        t->mark->unclear = t->unclear;
         t->mark->slot = s->slot;
         t->mark->number = t->number;
         t->mark->stream_id = s->id;
@@ -218,6 +239,19 @@ static int run_launch(emu_task *t) {
     return emu_launch_run(t->launch, t->device);
 }
 
+// What a wait did not know when it was queued it knows now, and so does all that comes behind it.
+static int run_wait(emu_task *t) {
+    if (t->event) t->event->waits--;
+    if (!t->unclear) return 0;
+    const emu_clock *c = &t->mark->clock;
+    bool ok = emu_clock_join(&t->stream->clock, c);
+    for (emu_task *u = t; u && ok; u = u->link) {
+        ok = emu_clock_join(&u->clock, c);
+        if (u->kind == EMU_TASK_RECORD) ok = ok && emu_clock_join(&u->mark->clock, c);
+    }
+    return ok ? 0 : emu_fail(EMU_RULE_out_of_memory, "the machine that emulates has no memory for a task");
+}
+
 int emu_task_run(emu_task *t) {
     switch (t->kind) {
     case EMU_TASK_LAUNCH: return run_launch(t);
@@ -225,13 +259,12 @@ int emu_task_run(emu_task *t) {
     case EMU_TASK_SET: return run_set(t);
     case EMU_TASK_RECORD:
         t->mark->done = true;
+        t->mark->unclear = false;
         t->mark->ns = emu_now_ns();
         return 0;
-    case EMU_TASK_WAIT:
-        if (t->event) t->event->waits--;
-        return 0;
+    case EMU_TASK_WAIT: return run_wait(t);
     case EMU_TASK_RESET: return 0;
-    case EMU_TASK_GRAPH: return emu_graph_run(t->graph);
+    case EMU_TASK_GRAPH: return emu_graph_run(t->graph, &t->hangs);
     case EMU_TASK_UPDATE: return emu_group_apply(t);
     case EMU_TASK_CALLBACK: t->callback(t->user); return 0;
     }
@@ -258,10 +291,16 @@ static void finish(emu_stream *s, emu_task *t) {
     s->next = t->link;
 }
 
+bool emu_op_hangs(void) {
+    emu_state *s = emu();
+    if (!s->config.hang || s->n_op + 1 != s->config.hang) return false;
+    s->n_op++;
+    return true;
+}
+
 static void run_next(emu_stream *s) {
     emu_task *t = s->next;
-    if (t->kind == EMU_TASK_LAUNCH && emu()->config.hang && emu()->n_op + 1 == emu()->config.hang) {
-        emu()->n_op++;
+    if (t->kind == EMU_TASK_LAUNCH && emu_op_hangs()) {
         t->hangs = true;
         return;
     }
@@ -271,7 +310,7 @@ static void run_next(emu_stream *s) {
     int code = emu_task_run(t);
     if (emu_tracing())
         emu_trace("  ran %s = %d %.1f us", emu_task_text(t).text, code, (double)(emu_now_ns() - began) * 1e-3);
-    finish(s, t);
+    if (!t->hangs) finish(s, t);
     if (code) failed(s, code);
     emu_recent_set(&kept);
 }

@@ -17,8 +17,10 @@ void emu_task_free(emu_task *t);
 
 // Queues it, or records it if the stream is captured. Owns the task from here on, whatever it returns.
 int emu_task_submit(emu_task *t);
-// Runs it now; 0 or the code of what went wrong, with the recent message set.
+// Runs it now; 0 or the code of what went wrong, with the recent message set. A graph may hang in one of its operators.
 int emu_task_run(emu_task *t);
+// Whether the settings have the operator that is about to run hang; it counts as one that ran then.
+bool emu_op_hangs(void);
 
 bool emu_ranges_conflict(const emu_task *a, const emu_task *b, const char **what);
 // A task the host does not know to be finished that touches bytes of [lo, hi); access: what the host would do there.

@@ -125,6 +125,14 @@ static void test_unsafe_calls(void **state) {
         assert_int_equal(aclrtMemset(g.y, 4, 0, 4), here[mode]);
         g = capturing("910B3", (aclmdlRICaptureMode)mode);
         assert_int_equal(copy_of_another_thread(&g), there[mode]);
+        g = capturing("910B3",
+                      (aclmdlRICaptureMode)mode); // from memory that is not pinned, on a stream that is not captured
+        assert_int_equal(aclrtMemcpyAsync(g.y, 4, &x, 4, ACL_MEMCPY_HOST_TO_DEVICE, g.side), here[mode]);
+        assert_int_equal(status_of(g.s),
+                         here[mode] ? ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED : ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
+        g = capturing("910B3", (aclmdlRICaptureMode)mode);
+        BREAKS("capture_sync", 107027, aclrtFreeWithDevSync(g.x)); // waits for the device, in whatever mode
+        OK(aclrtFree(g.x));
     }
     graphs g = capturing("910B3", ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
     BREAKS("capture_unsafe", 107030, aclrtMemcpyAsync(g.y, 4, &x, 4, ACL_MEMCPY_HOST_TO_DEVICE, g.s)); // not pinned

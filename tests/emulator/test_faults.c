@@ -143,6 +143,32 @@ static void test_hang(void **state) {
     rig_end();
 }
 
+// An operator of a replayed graph is one that runs, too.
+static void test_hang_in_replay(void **state) {
+    (void)state;
+    rig_start("910B3,watchdog=200");
+    aclrtStream s;
+    aclmdlRI model;
+    OK(aclrtCreateStream(&s));
+    void *a = rig_floats(0, 1), *out = rig_malloc(RIG_BYTES), *ws = rig_malloc(RIG_WS);
+    OK(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL));
+    for (int i = 0; i < 2; i++) OK(rig_add(a, a, out, ws, s));
+    OK(aclmdlRICaptureEnd(s, &model));
+    OK(tally_emu_configure("hang=4"));
+    OK(aclmdlRIExecuteAsync(model, s));
+    OK(aclrtSynchronizeStream(s));
+    OK(aclmdlRIExecuteAsync(model, s));
+    BREAKS("timeout", 507046, aclrtSynchronizeStreamWithTimeout(s, 50));
+    BREAKS("graph_busy", 107037, aclmdlRIDestroy(model));
+    BREAKS("injected", 507014, aclrtSynchronizeStream(s)); // the watchdog ends it
+    assert_int_equal(tally_emu_executions(), 3);
+    OK(aclmdlRIExecuteAsync(model, s));
+    OK(aclrtSynchronizeStream(s));
+    assert_true(rig_read(out, 4) == 8);
+    OK(aclmdlRIDestroy(model));
+    rig_end();
+}
+
 // A program that does three things, cleans up after itself whatever fails, and says what failed first.
 static int program(void) {
     aclrtStream s = NULL;
@@ -221,7 +247,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocations), cmocka_unit_test(test_operators), cmocka_unit_test(test_stop_on_failure),
         cmocka_unit_test(test_lost),        cmocka_unit_test(test_hang),      cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_trace),       cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_trace),       cmocka_unit_test(test_calls),     cmocka_unit_test(test_hang_in_replay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,33 @@ static void scatter(void **state) {
     ops_end();
 }
 
+// Which of two values stays where indices are equal is undefined: seen when the work runs.
+static void duplicates(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        ops_begin("910B3,cann=9.1");
+        struct tensor *x = t_random(ACL_BF16, 1, DIMS(6, 8)),
+                      *i = t_given(ACL_INT64, (const double[]){4, kind == 1 ? -2 : 0, kind ? 5 : 4}, DIMS(3)),
+                      *s = t_random(ACL_BF16, 1, DIMS(3, 8)), *o = t_filled(ACL_BF16, 0, DIMS(6, 8)),
+                      *column = t_given(ACL_INT64, (const double[]){2, 2, 2}, DIMS(3)),
+                      *v = t_random(ACL_BF16, 1, DIMS(3)),
+                      *rows = t_given(ACL_INT64, (const double[]){4, 0, 4}, DIMS(3)),
+                      *own = t_given(ACL_INT64, (const double[]){4, 0, 5}, DIMS(3)), *at[2] = {own, column},
+                      *twice[2] = {rows, t_given(ACL_INT64, (const double[]){2, 2, 2}, DIMS(3))};
+        aclTensorList *places = t_list(2, at), *same = t_list(2, twice);
+        int code = 0;
+        if (kind == 0) code = RUN_CODE(aclnnInplaceIndexCopy, x->acl, 0, i->acl, s->acl);
+        if (kind == 1) code = RUN_CODE(aclnnIndexCopy, x->acl, 0, i->acl, s->acl, o->acl); // 4 of 6 and -2
+        if (kind == 2) code = RUN_CODE(aclnnIndexPutImpl, x->acl, same, v->acl, false, false);
+        if (kind == 3) code = RUN_CODE(aclnnIndexPutImpl, x->acl, places, v->acl, false, false);
+        assert_int_equal(code, kind < 3 ? 507015 : 0);
+        if (kind == 3) RUN(aclnnIndexPutImpl, x->acl, same, v->acl, true, false); // added up
+        aclDestroyTensorList(places), aclDestroyTensorList(same);
+        t_free_all();
+        tally_emu_reset();
+    }
+}
+
 static void cache(void **state) {
     (void)state;
     ops_begin("910B3,cann=9.1");
@@ -351,8 +378,9 @@ static void reducing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gather), cmocka_unit_test(scatter), cmocka_unit_test(cache),     cmocka_unit_test(sorting),
-        cmocka_unit_test(ties),   cmocka_unit_test(moving),  cmocka_unit_test(constants), cmocka_unit_test(reducing),
+        cmocka_unit_test(gather), cmocka_unit_test(scatter),   cmocka_unit_test(duplicates),
+        cmocka_unit_test(cache),  cmocka_unit_test(sorting),   cmocka_unit_test(ties),
+        cmocka_unit_test(moving), cmocka_unit_test(constants), cmocka_unit_test(reducing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

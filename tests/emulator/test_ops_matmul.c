@@ -166,6 +166,52 @@ static void nz_in_place(void **state) {
     ops_end();
 }
 
+// The padding is written and read, too: it must be there, and nobody else may use it meanwhile.
+static void nz_padding(void **state) {
+    (void)state;
+    enum { N = 40, K = 50, ALL = 48 * 64 };
+    const int64_t all[1] = {ALL}, dense[1] = {N * K}, wide[2] = {64, 1};
+    ops_begin("910B3,cann=9.1");
+    struct tensor *tight = t_random(ACL_BF16, 1, DIMS(N, K)), *w = t_filled(ACL_BF16, 0, DIMS(ALL)),
+                  *strided = t_strided(ACL_BF16, 1, DIMS(N, K), wide, 0), *a = t_random(ACL_BF16, 1, DIMS(3, K)),
+                  *out = t_filled(ACL_BF16, 0, DIMS(3, N)), *row = t_filled(ACL_BF16, 0, DIMS(N));
+    assert_int_equal(RUN_CODE(aclnnTransMatmulWeight, tight->acl), 507055);
+    assert_string_equal(tally_emu_last_rule(), "out_of_bounds");
+    REFUSE(161002, aclnnTransMatmulWeight, strided->acl);
+    aclTensor *matrix =
+        aclCreateTensor((const int64_t[]){N, K}, 2, ACL_BF16, NULL, 0, ACL_FORMAT_ND, dense, 1, w->device);
+    assert_int_equal(aclnnTransMatmulWeightGetWorkspaceSize(matrix, &ops_ws, &ops_executor), 0);
+    void *ws;
+    assert_int_equal(aclrtMalloc(&ws, ops_ws, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    assert_int_equal(aclnnTransMatmulWeight(ws, ops_ws, ops_executor, ops_stream), 0);
+    assert_int_equal(aclrtMemset(w->device + ALL * 2 - 32, 32, 0, 32), 507055);
+    assert_string_equal(tally_emu_last_rule(), "host_race");
+    assert_int_equal(aclrtSynchronizeStream(ops_stream), 0);
+    assert_int_equal(aclrtFree(ws), 0);
+    aclTensor *nz[2];
+    for (int i = 0; i < 2; i++)
+        nz[i] = aclCreateTensor((const int64_t[]){K, N}, 2, ACL_BF16, (const int64_t[]){1, K}, 0, ACL_FORMAT_FRACTAL_NZ,
+                                i ? all : dense, 1, w->device);
+    REFUSE(161002, aclnnMm, a->acl, nz[0], out->acl, 0);
+    RUN(aclnnMm, a->acl, nz[1], out->acl, 0);
+    aclScalar *one = t_scalar(1);
+    REFUSE(161002, aclnnAddmm, row->acl, a->acl, nz[1], one, one, out->acl, 0);
+    REFUSE(161002, aclnnInplaceAddmm, out->acl, a->acl, nz[1], one, one, 0);
+    aclDestroyScalar(one);
+    aclDestroyTensor(matrix), aclDestroyTensor(nz[0]), aclDestroyTensor(nz[1]);
+    ops_end();
+    ops_begin("910B3,cann=9.1,strict=off"); // a storage shape without the padding passes, memory without it does not
+    w = t_filled(ACL_BF16, 0, DIMS(ALL)), tight = t_filled(ACL_BF16, 0, DIMS(N, K)),
+    a = t_random(ACL_BF16, 1, DIMS(3, K)), out = t_filled(ACL_BF16, 0, DIMS(3, N));
+    for (int i = 0; i < 2; i++)
+        nz[i] = aclCreateTensor((const int64_t[]){K, N}, 2, ACL_BF16, (const int64_t[]){1, K}, 0, ACL_FORMAT_FRACTAL_NZ,
+                                dense, 1, i ? w->device : tight->device);
+    assert_int_equal(RUN_CODE(aclnnMm, a->acl, nz[0], out->acl, 0), 507055);
+    RUN(aclnnMm, a->acl, nz[1], out->acl, 0);
+    aclDestroyTensor(nz[0]), aclDestroyTensor(nz[1]);
+    ops_end();
+}
+
 static void nz_by_cast(void **state) {
     (void)state;
     ops_begin("910_9382,cann=9.1");
@@ -199,6 +245,10 @@ static void nz_by_cast(void **state) {
     for (int64_t i = 0; i < back->n; i++) assert_true(back->v[i] == w->v[i]);
     REFUSE(161002, aclnnMatmulWeightNz, a->acl, w->acl, out->acl, 0);
     REFUSE(161002, aclnnNpuFormatCast, w->acl, back->acl);
+    aclTensor *flat =
+        aclCreateTensor(w->dim, 2, ACL_BF16, NULL, 0, ACL_FORMAT_FRACTAL_NZ, &w->storage, 1, room->device);
+    REFUSE(161002, aclnnNpuFormatCast, w->acl, flat); // of 33 rows, which are padded to 48
+    aclDestroyTensor(flat);
     free(shape);
     aclDestroyTensor(nz);
     // the wrong storage shape
@@ -279,9 +329,10 @@ static void refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),    cmocka_unit_test(strides_and_batches), cmocka_unit_test(with_addend),
-        cmocka_unit_test(nz_in_place), cmocka_unit_test(nz_by_cast),          cmocka_unit_test(precision),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(products),    cmocka_unit_test(strides_and_batches),
+        cmocka_unit_test(with_addend), cmocka_unit_test(nz_in_place),
+        cmocka_unit_test(nz_padding),  cmocka_unit_test(nz_by_cast),
+        cmocka_unit_test(precision),   cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

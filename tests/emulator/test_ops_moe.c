@@ -360,8 +360,13 @@ static void grouped_forms(void **state) {
     RUN(aclnnGroupedMatmulWeightNz, xs, nzs, NULL, NULL, NULL, NULL, NULL, NULL, gl->acl, NULL, NULL, NULL, 2, 0, 0, 0,
         NULL, 0, os, NULL, NULL);
     check_grouped(out, x, w, NULL, count);
-    aclTensorList *all[] = {xs, ws, os, xl, ol, nzs};
-    for (int i = 0; i < 6; i++) aclDestroyTensorList(all[i]);
+    struct tensor *small = t_random(ACL_BF16, 1, DIMS(3, k, n)); // a storage of two matrices
+    t_format(small, ACL_FORMAT_FRACTAL_NZ, 5, (const int64_t[]){2, 1, 2, 16, 16});
+    aclTensorList *smalls = t_list(1, &small);
+    REFUSE(161002, aclnnGroupedMatmulWeightNz, xs, smalls, NULL, NULL, NULL, NULL, NULL, NULL, gl->acl, NULL, NULL,
+           NULL, 2, 0, 0, 0, NULL, 0, os, NULL, NULL);
+    aclTensorList *all[] = {xs, ws, os, xl, ol, nzs, smalls};
+    for (int i = 0; i < 7; i++) aclDestroyTensorList(all[i]);
     ops_end();
 }
 
@@ -410,11 +415,49 @@ static void grouped_refused(void **state) {
     tally_emu_reset();
 }
 
+// Lists that do not go together, tensors of other ranks, biases of other shapes.
+static void grouped_lists(void **state) {
+    (void)state;
+    ops_begin("910B3,cann=9.1");
+    struct tensor *x[3], *w[3], *o[3], *b[3], *b9[3], *w3[3];
+    for (int i = 0; i < 3; i++) {
+        x[i] = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), w[i] = t_random(ACL_FLOAT16, 1, DIMS(32, 16));
+        o[i] = t_filled(ACL_FLOAT16, 0, DIMS(4, 16)), b[i] = t_random(ACL_FLOAT16, 1, DIMS(16));
+        b9[i] = t_random(ACL_FLOAT16, 1, DIMS(9)), w3[i] = t_random(ACL_FLOAT16, 1, DIMS(1, 32, 16));
+    }
+    struct tensor *scalar = t_random(ACL_FLOAT16, 1, 0, NULL), *rows = t_random(ACL_FLOAT16, 1, DIMS(12, 32)),
+                  *all = t_filled(ACL_FLOAT16, 0, DIMS(12, 16)), *stack = t_random(ACL_FLOAT16, 1, DIMS(3, 32, 16)),
+                  *gl = t_given(ACL_INT64, (const double[]){4, 8, 12}, DIMS(3)),
+                  *one_wide = t_filled(ACL_INT64, 0, DIMS(3, 1));
+    aclTensorList *xs = t_list(3, x), *ws = t_list(3, w), *os = t_list(3, o), *bs = t_list(3, b), *b9s = t_list(3, b9),
+                  *w3s = t_list(3, w3), *none = aclCreateTensorList(NULL, 0), *scalars = t_list(1, &scalar),
+                  *rs = t_list(1, &rows), *as = t_list(1, &all), *ss = t_list(1, &stack);
+    struct tensor *part[2] = {t_random(ACL_FLOAT16, 1, DIMS(4, 32)), t_random(ACL_FLOAT16, 1, DIMS(4, 32))},
+                  *out[2] = {t_filled(ACL_FLOAT16, 0, DIMS(4, 16)), t_filled(ACL_FLOAT16, 0, DIMS(4, 16))},
+                  *two[2] = {t_random(ACL_FLOAT16, 1, DIMS(16)), t_random(ACL_FLOAT16, 1, DIMS(16))};
+    aclTensorList *xs2 = t_list(2, part), *os2 = t_list(2, out), *bs2 = t_list(2, two);
+    RUN(aclnnGroupedMatmulV4, GMM(xs, ws, bs, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(xs2, ws, NULL, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(xs, ws, NULL, NULL, 0, -1, 0, 0, os2));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(xs, ws, bs2, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(xs, ws, b9s, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4,
+           GMM(xs, w3s, NULL, NULL, 0, -1, 0, 0, os)); // matrices, where there are several
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(none, ws, NULL, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(xs, none, NULL, NULL, 0, -1, 0, 0, os));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(scalars, ss, NULL, gl->acl, 2, 0, 0, 0, as));
+    RUN(aclnnGroupedMatmulV4, GMM(rs, ss, NULL, gl->acl, 2, 0, 0, 0, as));
+    REFUSE(161002, aclnnGroupedMatmulV4, GMM(rs, ss, NULL, one_wide->acl, 2, 0, 2, 0, as)); // pairs of one number
+    aclTensorList *lists[] = {xs, ws, os, bs, b9s, w3s, none, scalars, rs, as, ss, xs2, os2, bs2};
+    for (int i = 0; i < 14; i++) aclDestroyTensorList(lists[i]);
+    ops_end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gating),          cmocka_unit_test(grouped_gating), cmocka_unit_test(routing),
         cmocka_unit_test(finalize),        cmocka_unit_test(grouped),        cmocka_unit_test(grouped_forms),
-        cmocka_unit_test(grouped_refused),
+        cmocka_unit_test(grouped_refused), cmocka_unit_test(grouped_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

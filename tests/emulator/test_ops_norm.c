@@ -74,6 +74,24 @@ static void rms_norm_refused(void **state) {
     REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y3->acl, rstd->acl);
     REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, yf->acl, rstd->acl);
     REFUSE(161002, aclnnRmsNorm, xi->acl, g->acl, 1e-5, y->acl, rstd->acl);
+    // of x's rank, one in place of what is normalised
+    struct tensor *flat = t_filled(ACL_FLOAT, 0, DIMS(4)), *turned = t_filled(ACL_FLOAT, 0, DIMS(1, 4)),
+                  *many = t_filled(ACL_FLOAT, 0, DIMS(4, 2)), *g1 = t_random(ACL_FLOAT16, 1, DIMS(1, 32)),
+                  *z0 = t_filled(ACL_FLOAT16, 0, DIMS(4, 32));
+    REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, flat->acl);
+    REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, turned->acl);
+    REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, many->acl);
+    REFUSE(161002, aclnnAddRmsNorm, x->acl, x->acl, g->acl, 1e-5, y->acl, flat->acl, z0->acl);
+    REFUSE(161002, aclnnRmsNorm, x->acl, g1->acl, 1e-5, y->acl, rstd->acl); // that is AddRmsNorm's
+    ops_end();
+    ops_begin("910B3,cann=9.1,strict=off"); // enough numbers will do
+    x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), g = t_random(ACL_FLOAT16, 1, DIMS(32)),
+    y = t_filled(ACL_FLOAT16, 0, DIMS(4, 32)), flat = t_filled(ACL_FLOAT, 0, DIMS(4)),
+    small = t_filled(ACL_FLOAT, 0, DIMS(3));
+    RUN(aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, flat->acl);
+    t_read(y), t_read(flat);
+    check_rms(y, flat, x->v, g, 1e-5);
+    REFUSE(161002, aclnnRmsNorm, x->acl, g->acl, 1e-5, y->acl, small->acl);
     ops_end();
     ops_begin("910A,cann=9.1"); // no F32 gamma for FP16 there
     x = t_random(ACL_FLOAT16, 1, DIMS(4, 32)), g = t_random(ACL_FLOAT, 1, DIMS(32)),
@@ -113,6 +131,12 @@ static void add_rms_norm(void **state) {
     REFUSE(161002, aclnnAddRmsNorm, x->acl, x->acl, g->acl, 1e-5, y->acl, NULL, NULL);
     REFUSE(161002, aclnnAddRmsNorm, x->acl, x->acl, gf->acl, 1e-5, y->acl, r->acl, y->acl);
     RUN(aclnnAddRmsNorm, x->acl, x->acl, g1->acl, 1e-5, y->acl, NULL, NULL); // allowed for a gamma of [1, H]
+    struct tensor *x3 = t_random(ACL_BF16, 1, DIMS(1, 3, 32)), *g3 = t_random(ACL_BF16, 1, DIMS(1, 1, 32)),
+                  *y3 = t_filled(ACL_BF16, 0, DIMS(1, 3, 32)), *s3 = t_filled(ACL_BF16, 0, DIMS(1, 3, 32)),
+                  *r3 = t_filled(ACL_FLOAT, 0, DIMS(1, 3, 1));
+    RUN(aclnnAddRmsNorm, x3->acl, x3->acl, g3->acl, 1e-5, y3->acl, r3->acl, s3->acl);
+    t_read(y3), t_read(r3), t_read(s3);
+    check_rms(y3, r3, s3->v, g3, 1e-5);
     ops_end();
 }
 
@@ -159,7 +183,7 @@ static void softmax(void **state) {
         for (int dim = 0; dim < 3; dim++) {
             struct tensor *x = t_strided(types[t], 8, DIMS(3, 5, 40), (const int64_t[]){300, 50, 1}, 2),
                           *y = t_filled(types[t], 0, DIMS(3, 5, 40));
-            struct tensor *l = t_filled(ACL_FLOAT, 0, DIMS(3, 5, 40));
+            struct tensor *l = t_filled(types[t], 0, DIMS(3, 5, 40));
             RUN(aclnnSoftmax, x->acl, dim - 3, y->acl);
             RUN(aclnnLogSoftmax, x->acl, dim, l->acl);
             t_read(y), t_read(l);
@@ -179,6 +203,18 @@ static void softmax(void **state) {
     REFUSE(161002, aclnnSoftmax, x->acl, 2, z->acl);
     REFUSE(161002, aclnnSoftmax, x->acl, -1, y->acl);
     REFUSE(161002, aclnnSoftmax, i->acl, -1, z->acl);
+    struct tensor *wide = t_filled(ACL_FLOAT, 0, DIMS(3, 5));
+    REFUSE(161002, aclnnSoftmax, x->acl, -1, wide->acl);
+    REFUSE(161002, aclnnSoftmax, wide->acl, -1, z->acl);
+    REFUSE(161002, aclnnLogSoftmax, x->acl, -1, wide->acl);
+    ops_end();
+    ops_begin("910B3,cann=9.1,strict=off"); // as products of half types
+    x = t_filled(ACL_FLOAT16, 1, DIMS(3, 5)), wide = t_filled(ACL_FLOAT, 0, DIMS(3, 5)),
+    z = t_filled(ACL_FLOAT16, 0, DIMS(3, 5));
+    RUN(aclnnSoftmax, x->acl, -1, wide->acl);
+    t_read(wide);
+    for (int k = 0; k < 15; k++) t_near(wide, k, 0.2, 1e-6);
+    REFUSE(161002, aclnnSoftmax, wide->acl, -1, z->acl);
     ops_end();
 }
 

@@ -223,6 +223,96 @@ static void test_event_of_another_thread(void **state) {
     rig_end();
 }
 
+static void record_again(void *argument) {
+    const two_streams *t = argument;
+    OK(aclrtDestroyStreamForce(t->s[1])); // and with it the recording that is waited for
+    OK(aclrtRecordEvent(t->e, t->s[0]));
+}
+
+// The recording that the host waits for is there until it has waited, whatever becomes of the event meanwhile. (Sanitizers tell.)
+static void test_recorded_again_while_waited_for(void **state) {
+    (void)state;
+    two_streams t = two("910B3,order=late");
+    aclrtEvent never;
+    OK(aclrtCreateEvent(&never));
+    OK(aclrtStreamWaitEvent(t.s[1], never));
+    OK(aclrtRecordEvent(t.e, t.s[1]));
+    OK(aclrtLaunchHostFunc(t.s[0], record_again, &t));
+    OK(aclrtSynchronizeEvent(t.e));
+    rig_end();
+}
+
+// An event awaited before it is recorded orders what comes after, and hides nothing else once it has been recorded.
+static void test_wait_before_record(void **state) {
+    (void)state;
+    for (int seed = 1; seed <= 20; seed++) {
+        for (int order = 0; order < 3; order++) {
+            const char *names[] = {"random", "late", "eager"};
+            char settings[64];
+            snprintf(settings, sizeof settings, "910B3,seed=%d,order=%s", seed, names[order]);
+            two_streams t = two(settings);
+            aclrtEvent plain;
+            OK(aclrtCreateEvent(&plain));
+            OK(aclrtStreamWaitEvent(t.s[1], plain));
+            OK(rig_add(t.a, t.b, t.x, t.ws[0], t.s[0]));
+            OK(aclrtRecordEvent(plain, t.s[0]));
+            OK(rig_add(t.x, t.a, t.y, t.ws[1], t.s[1]));                     // ordered by the event
+            BREAKS("race", 507055, rig_add(t.a, t.b, t.x, t.ws[0], t.s[0])); // which says nothing of this
+            OK(aclrtSynchronizeStream(t.s[1]));
+            assert_true(rig_read(t.x, 5) == 5 + 105); // the host knows of the first stream's work, too
+            assert_true(rig_read(t.y, 5) == 5 + 105 + 5);
+            rig_end();
+        }
+    }
+}
+
+// A chain of waits, each before its recording: what lies between is known when all of it has run.
+static void test_chain_of_early_waits(void **state) {
+    (void)state;
+    for (int seed = 1; seed <= 20; seed++) {
+        char settings[64];
+        snprintf(settings, sizeof settings, "910B3,seed=%d", seed);
+        two_streams t = two(settings);
+        aclrtStream third;
+        aclrtEvent first, second;
+        OK(aclrtCreateStream(&third));
+        OK(aclrtCreateEvent(&first));
+        OK(aclrtCreateEvent(&second));
+        OK(aclrtStreamWaitEvent(third, second));
+        OK(aclrtStreamWaitEvent(t.s[1], first));
+        OK(aclrtRecordEvent(second, t.s[1])); // knows nothing of the first stream yet
+        OK(rig_add(t.a, t.b, t.x, t.ws[0], t.s[0]));
+        OK(aclrtRecordEvent(first, t.s[0]));
+        OK(rig_add(t.x, t.a, t.y, t.ws[1], third));
+        OK(aclrtSynchronizeStream(third));
+        assert_true(rig_read(t.x, 5) == 5 + 105);
+        OK(rig_add(t.y, t.a, t.x, t.ws[0], t.s[1]));
+        BREAKS("race", 507055, rig_add(t.x, t.a, t.y, t.ws[1], third));
+        OK(aclrtSynchronizeDevice());
+        rig_end();
+    }
+}
+
+// What an aborted stream still waited for has not run, so neither host nor stream knows it.
+static void test_abort(void **state) {
+    (void)state;
+    two_streams t = two("910B3,order=late");
+    float x;
+    OK(rig_add(t.a, t.b, t.x, t.ws[0], t.s[0]));
+    OK(aclrtRecordEvent(t.e, t.s[0]));
+    OK(aclrtStreamWaitEvent(t.s[1], t.e));
+    OK(rig_add(t.x, t.a, t.y, t.ws[1], t.s[1]));
+    OK(aclrtStreamAbort(t.s[1]));
+    OK(aclrtFree(t.y)); // used by the aborted work alone
+    BREAKS("host_race", 507055, aclrtMemcpy(&x, 4, t.x, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+    BREAKS("race", 507055, aclrtMemsetAsync(t.x, 4, 0, 4, t.s[1]));
+    OK(aclrtSynchronizeStream(t.s[0]));
+    assert_true(rig_read(t.x, 5) == 5 + 105);
+    OK(aclrtMemsetAsync(t.x, 4, 0, 4, t.s[1]));
+    OK(aclrtSynchronizeStream(t.s[1]));
+    rig_end();
+}
+
 static void set_flag(void *flag) { *(int *)flag = 1; }
 
 static void *report(void *unused) {
@@ -302,6 +392,10 @@ int main(void) {
         cmocka_unit_test(test_lenient),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_event_of_another_thread),
+        cmocka_unit_test(test_recorded_again_while_waited_for),
+        cmocka_unit_test(test_wait_before_record),
+        cmocka_unit_test(test_chain_of_early_waits),
+        cmocka_unit_test(test_abort),
         cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_seeds_differ),
     };

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cann/aclnn_ops.h"
 #include "tests/emulator/rig.h"
 
 typedef struct phases {
@@ -124,6 +125,42 @@ static void test_descriptors(void **state) {
     assert_null(aclCreateTensor(dims, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dims, 1, p.a));
     assert_null(aclCreateTensor(minus, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dims, 1, p.a));
     assert_null(aclCreateTensor(dims, 1, (aclDataType)14, NULL, 0, ACL_FORMAT_ND, dims, 1, p.a));
+    rig_end();
+}
+
+// Until phase 2 has returned, of an executor that is to be repeated until its first has; and lists, arrays and scalars, too.
+static void test_descriptors_of_first_launch(void **state) {
+    (void)state;
+    phases p = begin("910B3");
+    OK(aclSetAclOpExecutorRepeatable(p.executor));
+    aclTensor *a = p.ta;
+    p.ta = rig_tensor(p.a);
+    OK(aclDestroyTensor(a));
+    BREAKS("dead_descriptor", 561103, launch(&p));
+    OK(aclDestroyAclOpExecutor(p.executor));
+    OK(tally_emu_probe_get_workspace_size(p.ta, p.tb, p.to, &p.size, &p.executor));
+    OK(aclSetAclOpExecutorRepeatable(p.executor));
+    OK(launch(&p));
+    OK(aclDestroyTensor(p.tb));
+    OK(launch(&p)); // the second needs none
+    OK(aclDestroyAclOpExecutor(p.executor));
+    const int64_t first = 0, one[1] = {1};
+    float two = 2;
+    aclIntArray *dims = aclCreateIntArray(&first, 1);
+    aclScalar *factor = aclCreateScalar(&two, ACL_FLOAT);
+    aclTensor *sum = aclCreateTensor(one, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, one, 1, p.out);
+    OK(aclnnReduceSumGetWorkspaceSize(p.ta, dims, true, ACL_FLOAT, sum, &p.size, &p.executor));
+    OK(aclDestroyIntArray(dims));
+    BREAKS("dead_descriptor", 561103, aclnnReduceSum(p.ws, p.size, p.executor, p.s));
+    OK(aclnnMulsGetWorkspaceSize(p.ta, factor, p.to, &p.size, &p.executor));
+    OK(aclDestroyScalar(factor));
+    BREAKS("dead_descriptor", 561103, aclnnMuls(p.ws, p.size, p.executor, p.s));
+    const aclTensor *element = rig_tensor(p.b);
+    aclTensorList *list = aclCreateTensorList(&element, 1);
+    OK(tally_emu_probe_list_get_workspace_size(list, p.to, &p.size, &p.executor));
+    OK(aclDestroyTensorList(list));
+    BREAKS("dead_descriptor", 561103, tally_emu_probe_list(p.ws, p.size, p.executor, p.s));
+    OK(aclrtSynchronizeStream(p.s));
     rig_end();
 }
 
@@ -323,13 +360,21 @@ static void test_determinism_late(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_program), cmocka_unit_test(test_inputs_read_late),
-        cmocka_unit_test(test_executor_once), cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_descriptors),   cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_workspace),     cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_views),         cmocka_unit_test(test_stream_of_another_context),
-        cmocka_unit_test(test_dtype_of_chip), cmocka_unit_test(test_lenient),
-        cmocka_unit_test(test_perturbation),  cmocka_unit_test(test_determinism_late),
+        cmocka_unit_test(test_right_program),
+        cmocka_unit_test(test_inputs_read_late),
+        cmocka_unit_test(test_executor_once),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_stream_of_another_context),
+        cmocka_unit_test(test_dtype_of_chip),
+        cmocka_unit_test(test_lenient),
+        cmocka_unit_test(test_perturbation),
+        cmocka_unit_test(test_determinism_late),
+        cmocka_unit_test(test_descriptors_of_first_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

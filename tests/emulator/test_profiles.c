@@ -42,6 +42,20 @@ static void test_names(void **state) {
     }
 }
 
+static void test_events_between_processes(void **state) {
+    (void)state;
+    const struct {
+        const char *chip;
+        int code;
+    } want[] = {{"910A", 207000}, {"310P3", 0}, {"910B3", 0}, {"910_9382", 0}, {"950PR", 0}, {"950DT", 207000}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        rig_start(want[i].chip);
+        aclrtEvent e;
+        assert_int_equal(aclrtCreateEventWithFlag(&e, ACL_EVENT_IPC), want[i].code);
+        rig_end();
+    }
+}
+
 static const char *folder(void) {
     static char path[512];
     Dl_info info;
@@ -116,7 +130,8 @@ static void test_rules_are_documented(void **state) {
 
 int main(int argc, char **argv) {
     if (argc == 3) return report(argv[1], argv[2]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_rules_are_documented),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_events_between_processes),
+                                       cmocka_unit_test(test_rules_are_documented),
                                        cmocka_unit_test_prestate(test_versions, argv[0])};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

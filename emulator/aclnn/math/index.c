@@ -38,8 +38,24 @@ int em_gather(const struct em_view *x, int dim, const struct em_view *index, con
     return EM_OK;
 }
 
+// Whether each index is one of `size` places (counted from the end where negative), and none is named twice.
+static int check_places(const struct em_view *index, int64_t size) {
+    unsigned char *seen = calloc((size_t)size + 1, 1);
+    int rc = seen ? EM_OK : EM_NO_MEMORY;
+    for (int64_t i = 0; i < em_count(index) && rc == EM_OK; i++) {
+        int64_t at = em_index(index, i);
+        if (at < 0) at += size;
+        rc = at < 0 || at >= size ? EM_OUT_OF_RANGE : seen[at] ? EM_DUPLICATE : EM_OK;
+        if (rc == EM_OK) seen[at] = 1;
+    }
+    free(seen);
+    return rc;
+}
+
 int em_scatter(const struct em_view *dst, int dim, const struct em_view *index, const struct em_view *src) {
     int64_t size = (int64_t)em_dtype_size(dst->dtype), inner = 1;
+    int rc = check_places(index, dst->rank ? dst->dim[dim] : 1);
+    if (rc) return rc;
     for (int d = src->rank - 1; d > dim; d--) {
         if (src->stride[d] != inner || dst->stride[d] != inner || src->dim[d] != dst->dim[d]) {
             inner = 0;
@@ -54,7 +70,6 @@ int em_scatter(const struct em_view *dst, int dim, const struct em_view *index, 
         const char *from = element_at(src, at);
         at[dim] = em_index(index, at[dim]);
         if (at[dim] < 0) at[dim] += dst->dim[dim];
-        if (at[dim] < 0 || at[dim] >= dst->dim[dim]) return EM_OUT_OF_RANGE;
         memcpy(element_at(dst, at), from, (size_t)(run * size));
     }
     return EM_OK;

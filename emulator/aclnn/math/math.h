@@ -2,15 +2,15 @@
 //
 // Half-precision inputs are widened exactly, everything is summed in F32 (F64 for F64 tensors), and the result is rounded
 // once. Each function returns EM_OK, EM_NO_MEMORY, or EM_OUT_OF_RANGE where an index points outside of its tensor, which on
-// the vendor's processors is a fault of the vector core that shows at the next synchronisation. Arguments have been checked
-// before: shapes fit.
+// the vendor's processors is a fault of the vector core that shows at the next synchronisation, or EM_DUPLICATE where two values go
+// to one place, and which of them stays is undefined there. Arguments have been checked before: shapes fit.
 #ifndef EMULATOR_ACLNN_MATH_MATH_H
 #define EMULATOR_ACLNN_MATH_MATH_H
 
 #include "emulator/aclnn/math/order.h"
 #include "emulator/aclnn/math/view.h"
 
-enum { EM_OK, EM_NO_MEMORY, EM_OUT_OF_RANGE };
+enum { EM_OK, EM_NO_MEMORY, EM_OUT_OF_RANGE, EM_DUPLICATE };
 
 // ---- matrix products -------------------------------------------------------------------------------------------------
 // Rounding of F32 inputs before they are multiplied; EM_HF32 keeps 11 bits behind the point (UNVERIFIED).

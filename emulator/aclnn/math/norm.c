@@ -54,9 +54,8 @@ static void set_element(const struct em_view *v, int64_t i, float f) {
 int em_rms_norm(const struct em_rms_norm *m) {
     int axis = m->x1->rank - m->gamma->rank;
     int64_t n = em_count(m->gamma), rows = 1;
-    // a gamma of [1, H] covers the last dimension of a 2-D x as [H] does
-    while (axis < m->x1->rank && m->gamma->dim[axis - (m->x1->rank - m->gamma->rank)] == 1 && m->x1->dim[axis] != 1)
-        axis++;
+    // a gamma of [1, H] covers the last dimension as [H] does
+    while (axis + 1 < m->x1->rank && m->gamma->dim[axis - (m->x1->rank - m->gamma->rank)] == 1) axis++;
     for (int i = 0; i < axis; i++) rows *= m->x1->dim[i];
     if (!n || !rows) return EM_OK;
     float *x = malloc((size_t)n * 3 * sizeof *x), *g = x ? x + n : NULL, *other = x ? g + n : NULL;

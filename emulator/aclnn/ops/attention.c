@@ -82,35 +82,40 @@ static struct em_view sequence(const struct em_view *v, enum layout l, const int
 
 // ---- phase 1 ---------------------------------------------------------------------------------------------------------
 
-static void check_lengths(emu_op *op, attention_attrs *t, bool paged) {
-    if (!emu_op_ok(op)) return;
+// Of TND: cumulative, but for keys in pages each sequence's own.
+static void check_flat_lengths(emu_op *op, attention_attrs *t, bool paged) {
     int64_t last = 0;
-    if (flat(t->in)) {
-        if (!emu_op_need_tiling(op, t->n_q_lens > 0 && t->n_kv_lens > 0,
-                                "TND needs actualSeqLengths and actualSeqLengthsKv"))
-            return;
-        t->batch = t->n_q_lens;
-        for (int i = 0; i < t->n_q_lens; i++) {
-            if (!emu_op_need_tiling(op, t->q_lens[i] >= last, "actualSeqLengths of TND are cumulative: %lld after %lld",
-                                    (long long)t->q_lens[i], (long long)last))
-                return;
-            last = t->q_lens[i];
-        }
-        emu_op_need_tiling(op, last == t->rows, "actualSeqLengths end at %lld, there are %lld rows", (long long)last,
-                           (long long)t->rows);
-        emu_op_need_tiling(op, t->n_kv_lens == t->n_q_lens, "%d lengths of queries, %d of keys", t->n_q_lens,
-                           t->n_kv_lens);
-        last = 0;
-        for (int i = 0; i < t->n_kv_lens && !paged && emu_op_ok(op); i++) {
-            emu_op_need_tiling(op, t->kv_lens[i] >= last, "actualSeqLengthsKv of TND are cumulative: %lld after %lld",
-                               (long long)t->kv_lens[i], (long long)last);
-            last = t->kv_lens[i];
-        }
-        if (!paged)
-            emu_op_need_tiling(op, last <= t->keys, "actualSeqLengthsKv end at %lld, there are %lld keys",
-                               (long long)last, (long long)t->keys);
+    if (!emu_op_need_tiling(op, t->n_q_lens > 0 && t->n_kv_lens > 0,
+                            "TND needs actualSeqLengths and actualSeqLengthsKv"))
         return;
+    t->batch = t->n_q_lens;
+    for (int i = 0; i < t->n_q_lens; i++) {
+        if (!emu_op_need_tiling(op, t->q_lens[i] >= last, "actualSeqLengths of TND are cumulative: %lld after %lld",
+                                (long long)t->q_lens[i], (long long)last))
+            return;
+        last = t->q_lens[i];
     }
+    emu_op_need_tiling(op, last == t->rows, "actualSeqLengths end at %lld, there are %lld rows", (long long)last,
+                       (long long)t->rows);
+    emu_op_need_tiling(op, t->n_kv_lens == t->n_q_lens, "%d lengths of queries, %d of keys", t->n_q_lens, t->n_kv_lens);
+    last = 0;
+    for (int i = 0; i < t->n_kv_lens && emu_op_ok(op); i++) {
+        int64_t n = t->kv_lens[i];
+        if (paged)
+            emu_op_need_tiling(op, n >= 0 && n <= t->keys,
+                               "actualSeqLengthsKv[%d] is %lld, the pages of a sequence hold %lld", i, (long long)n,
+                               (long long)t->keys);
+        else
+            emu_op_need_tiling(op, n >= last, "actualSeqLengthsKv of TND are cumulative: %lld after %lld", (long long)n,
+                               (long long)last);
+        last = n;
+    }
+    if (!paged)
+        emu_op_need_tiling(op, last <= t->keys, "actualSeqLengthsKv end at %lld, there are %lld keys", (long long)last,
+                           (long long)t->keys);
+}
+
+static void check_padded_lengths(emu_op *op, const attention_attrs *t) {
     const struct {
         const char *name;
         const int64_t *len;
@@ -130,31 +135,56 @@ static void check_lengths(emu_op *op, attention_attrs *t, bool paged) {
     }
 }
 
+static void check_lengths(emu_op *op, attention_attrs *t, const emu_view *table) {
+    if (!emu_op_ok(op)) return;
+    if (flat(t->in))
+        check_flat_lengths(op, t, table != NULL);
+    else
+        check_padded_lengths(op, t);
+    if (table)
+        emu_op_need_tiling(op, table->dim[0] >= t->batch, "blockTable has %lld rows for a batch of %lld",
+                           (long long)table->dim[0], (long long)t->batch);
+}
+
+// Numbers of the tree masks of TND, which lie one behind the other.
+static int64_t tree_numbers(const attention_attrs *t) {
+    int64_t sum = 0, from = 0;
+    for (int i = 0; i < t->n_q_lens; i++) {
+        sum += (t->q_lens[i] - from) * (t->q_lens[i] - from);
+        from = t->q_lens[i];
+    }
+    return sum;
+}
+
 static void check_mask(emu_op *op, const attention_attrs *t, const emu_view *m) {
     if (!emu_op_ok(op)) return;
     emu_op_dtype(op, "attenMask", m, EMU_DT(BOOL) | EMU_DT(INT8) | EMU_DT(UINT8));
     bool compressed = t->sparse >= 2 && t->sparse <= 4;
     if (!emu_op_need_tiling(op, m || !(compressed || t->sparse == 1 || t->sparse == 9), "sparseMode %lld needs a mask",
                             (long long)t->sparse) ||
-        !m)
+        !m || !emu_op_need_tiling(op, m->rank >= 1 && m->rank <= 4, "the mask has %d dimensions", m->rank))
         return;
     int64_t q = m->rank > 1 ? m->dim[m->rank - 2] : 1, kv = m->dim[m->rank - 1], lead = 1;
     for (int i = 0; i + 2 < m->rank; i++) lead *= m->dim[i];
     if (compressed) {
-        emu_op_need_tiling(op, m->rank <= 4 && q == 2048 && kv == 2048 && lead == 1,
-                           "the mask of sparseMode %lld is 2048 x 2048", (long long)t->sparse);
+        emu_op_need_tiling(op, q == 2048 && kv == 2048 && lead == 1, "the mask of sparseMode %lld is 2048 x 2048",
+                           (long long)t->sparse);
         return;
     }
     if (t->sparse == 9) {
-        emu_op_need_tiling(
-            op, flat(t->in) ? m->rank == 1 : m->rank == 3 && m->dim[0] == t->batch && q == t->rows && kv == t->rows,
-            "the mask of sparseMode 9 is (B, Q, Q), or 1-D for TND");
+        if (flat(t->in))
+            emu_op_need_tiling(op, m->rank == 1 && kv == tree_numbers(t),
+                               "the masks of sparseMode 9 for TND are %lld numbers in one dimension",
+                               (long long)tree_numbers(t));
+        else
+            emu_op_need_tiling(op, m->rank == 3 && m->dim[0] == t->batch && q == t->rows && kv == t->rows,
+                               "the mask of sparseMode 9 is (B, Q, Q)");
         return;
     }
     if (!emu_op_need_tiling(op, !flat(t->in), "TND takes no full mask")) return;
     if (m->rank == 2 && t->rows == 1) lead = q, q = 1; // (B, KV)
-    emu_op_need_tiling(op, m->rank >= 2 && m->rank <= 4 && (lead == 1 || lead == t->batch),
-                       "the mask has %lld batches, the query %lld", (long long)lead, (long long)t->batch);
+    emu_op_need_tiling(op, m->rank >= 2 && (lead == 1 || lead == t->batch), "the mask has %lld batches, the query %lld",
+                       (long long)lead, (long long)t->batch);
     emu_op_need_tiling(op, m->rank != 4 || m->dim[1] == 1, "the mask has one head");
     emu_op_need_tiling(op, q >= t->rows && q < t->rows + 16, "the mask has %lld rows, the query %lld", (long long)q,
                        (long long)t->rows);
@@ -162,16 +192,27 @@ static void check_mask(emu_op *op, const attention_attrs *t, const emu_view *m) 
                        "the mask has %lld columns, there are %lld keys", (long long)kv, (long long)t->keys);
 }
 
-static void check_paged(emu_op *op, attention_attrs *t, const emu_view *k, const emu_view *table) {
+// Of one rank, and of one size in every dimension but `except`.
+static bool alike(const emu_view *a, const emu_view *b, int except) {
+    for (int i = 0; i < a->rank; i++)
+        if (i != except && a->dim[i] != b->dim[i]) return false;
+    return a->rank == b->rank;
+}
+
+// The documents know pages of TND as (blocks, blockSize, H) of at most 128 rows only. (One text says 1024; UNVERIFIED.)
+static void check_paged(emu_op *op, attention_attrs *t, const emu_view *k, const emu_view *v, const emu_view *table) {
     int64_t h = t->kv_heads * t->d, c0 = 16;
     emu_op_dtype(op, "blockTable", table, EMU_DT(INT32));
     emu_op_rank(op, "blockTable", table, 2, 2);
     if (!emu_op_ok(op)) return;
     emu_op_need_tiling(op, t->kv_lens != NULL, "actualSeqLengthsKv is mandatory with a block table");
-    int64_t step = t->rows == 1 || flat(t->in) ? 16 : 128, most = flat(t->in) ? 1024 : 512;
+    emu_op_need_tiling(op, !t->list, "lists of keys take no block table");
+    int64_t step = t->rows == 1 || flat(t->in) ? 16 : 128, most = flat(t->in) ? 128 : 512;
     emu_op_need_tiling(op, t->block > 0 && t->block % step == 0 && t->block <= most,
                        "blockSize %lld: a multiple of %lld, at most %lld", (long long)t->block, (long long)step,
                        (long long)most);
+    emu_op_need_tiling(op, !flat(t->in) || k->rank == 3, "pages of TND are (blocks, blockSize, H), not of rank %d",
+                       k->rank);
     t->paged_flat = k->rank == 3, t->paged_nz = k->rank == 5;
     bool fits = k->rank == 3   ? k->dim[1] == t->block && k->dim[2] == h
                 : k->rank == 4 ? k->dim[1] == t->kv_heads && k->dim[2] == t->block && k->dim[3] == t->d
@@ -180,10 +221,8 @@ static void check_paged(emu_op *op, attention_attrs *t, const emu_view *k, const
     emu_op_need_tiling(op, fits, "a paged key is (blocks, %lld, %lld), (blocks, %lld, %lld, %lld) or its NZ form",
                        (long long)t->block, (long long)h, (long long)t->kv_heads, (long long)t->block, (long long)t->d);
     emu_op_need_tiling(op, k->rank != 3 || h <= 65535, "N * D of this layout is at most 65535");
+    emu_op_need_tiling(op, alike(k, v, -1), "a paged value has the shape of the key");
     t->keys = table->dim[1] * t->block;
-    if (!flat(t->in))
-        emu_op_need_tiling(op, table->dim[0] >= t->batch, "blockTable has %lld rows for a batch of %lld",
-                           (long long)table->dim[0], (long long)t->batch);
 }
 
 // Sizes of query and keys by the layout.
@@ -207,11 +246,15 @@ static void measure(emu_op *op, attention_attrs *t, const emu_view *q, const emu
     }
     emu_op_need_tiling(op, h == t->heads, "the query has %lld heads, numHeads says %lld", (long long)h,
                        (long long)t->heads);
+    emu_op_need_tiling(op, t->d > 0, "heads of no numbers");
     t->dv = t->d;
     if (paged || !emu_op_ok(op)) return;
     int64_t b = t->batch, n = t->kv_heads;
     switch (t->in) {
-    case BSH: b = k->dim[0], t->keys = k->dim[1], n = k->dim[2] / t->d, t->dv = v->rank == 3 ? v->dim[2] / n : 0; break;
+    case BSH:
+        b = k->dim[0], t->keys = k->dim[1], n = k->dim[2] / t->d;
+        t->dv = v->rank == 3 ? v->dim[2] / t->kv_heads : 0;
+        break;
     case BSND: b = k->dim[0], t->keys = k->dim[1], n = k->dim[2], t->dv = v->rank == 4 ? v->dim[3] : 0; break;
     case TND: t->keys = k->dim[0], n = k->dim[1], t->dv = v->rank == 3 ? v->dim[2] : 0; break;
     case NTD: t->keys = k->dim[1], n = k->dim[0], t->dv = v->rank == 3 ? v->dim[2] : 0; break;
@@ -272,15 +315,35 @@ static void check_pse(emu_op *op, const attention_attrs *t, const emu_view *p, c
 
 // Every batch has a list entry of its own, of any length.
 static void check_list(emu_op *op, attention_attrs *t, const emu_view *k, const emu_view *v, int n, int nv) {
-    if (!emu_op_ok(op) || n < 2) return;
-    emu_op_need_tiling(op, n == t->batch && n == nv && n <= 256,
+    emu_op_need_tiling(op, n == nv && (n < 2 || (n == t->batch && n <= 256)),
                        "%d keys and %d values in the lists, the batch is %lld", n, nv, (long long)t->batch);
     int s = t->in == BNSD ? 2 : 1;
-    for (int i = 0; i < n && emu_op_ok(op); i++) {
-        emu_op_need_tiling(op, k[i].rank == rank_of(t->in) && k[i].dim[0] == 1 && k[i].dim[s] == v[i].dim[s],
-                           "list entry %d has a batch of 1", i);
+    for (int i = 1; i < n && emu_op_ok(op); i++) {
+        emu_op_same_dtype(op, "key", &k[i], "the first key", k);
+        emu_op_same_dtype(op, "value", &v[i], "the first value", v);
+        emu_op_contiguous(op, "key", &k[i]);
+        emu_op_contiguous(op, "value", &v[i]);
+        emu_op_need_tiling(op, alike(k, &k[i], s) && alike(v, &v[i], s) && k[i].dim[s] == v[i].dim[s],
+                           "list entry %d differs from the first in more than its length", i);
         if (k[i].dim[s] > t->keys) t->keys = k[i].dim[s];
     }
+}
+
+// Rope parts have tensors of their own, of the layout and type of query and key.
+static void check_rope(emu_op *op, attention_attrs *t, const emu_view *q, const emu_view *qr, const emu_view *kr) {
+    if (!emu_op_ok(op) || !qr) return;
+    int rank = rank_of(t->in);
+    emu_op_same_dtype(op, "queryRope", qr, "query", q);
+    emu_op_same_dtype(op, "keyRope", kr, "query", q);
+    emu_op_rank(op, "queryRope", qr, rank, rank);
+    if (!emu_op_ok(op)) return;
+    t->d_rope = qr->dim[rank - 1] / (t->in == BSH ? t->heads : 1);
+    int64_t rows[4] = {t->batch, t->rows, t->heads, t->d_rope}, keys[4] = {t->batch, t->keys, t->kv_heads, t->d_rope},
+            dim[4];
+    dims_of(t->in, rows, dim);
+    emu_op_shape(op, "queryRope", qr, rank, dim);
+    dims_of(t->in, keys, dim);
+    emu_op_shape(op, "keyRope", kr, rank, dim);
 }
 
 static aclError run_attention(const emu_run *run);
@@ -333,17 +396,17 @@ static aclnnStatus attention(const request *r, WS) {
     t.list = nk > 1;
     check_attributes(&op, &t, r);
     if (emu_op_ok(&op)) measure(&op, &t, q, k, v, table != NULL);
-    if (table && emu_op_ok(&op)) check_paged(&op, &t, k, table);
+    if (table && emu_op_ok(&op)) check_paged(&op, &t, k, v, table);
     check_list(&op, &t, k, v, nk, nv);
-    check_lengths(&op, &t, table != NULL);
+    check_lengths(&op, &t, table);
     if (emu_op_ok(&op) && t.rows == 1 && !flat(t.in)) t.sparse = 0, t.pre = t.next = INT32_MAX;
     check_mask(&op, &t, mask);
     check_head(&op, &t, r, mask);
     check_pse(&op, &t, pse, q);
     emu_op_need_tiling(&op, !qr == !kr && !(qr && (table || t.list)),
                        "queryRope and keyRope come together, and without pages or lists here");
+    check_rope(&op, &t, q, qr, kr);
     if (emu_op_ok(&op)) {
-        t.d_rope = qr ? qr->dim[qr->rank - 1] / (t.in == BSH ? t.heads : 1) : 0;
         int64_t sizes[4] = {t.batch, t.rows, t.heads, t.dv}, dim[4];
         dims_of(t.out, sizes, dim);
         emu_op_shape(&op, "attentionOut", out, rank_of(t.out), dim);

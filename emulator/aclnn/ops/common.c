@@ -1,4 +1,5 @@
 #include "emulator/aclnn/ops/common.h"
+#include "emulator/core/state.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@ struct em_view op_view_at(const emu_run *run, int slot, int i) {
     memcpy(v.stride, t->view.stride, sizeof v.stride);
     v.p = t->data;
     v.nz = t->view.format == ACL_FORMAT_FRACTAL_NZ;
-    v.nz_turned = v.nz && v.rank >= 2 && v.stride[v.rank - 1] != 1 && v.stride[v.rank - 2] == 1;
+    v.nz_turned = v.nz && op_nz_turned(&t->view);
     if (v.rank == 0) v.dim[0] = v.stride[0] = 1;
     return v;
 }
@@ -25,6 +26,8 @@ const struct em_view *op_optional(const emu_run *run, int slot, struct em_view *
 aclError op_done(const emu_run *run, int rc) {
     if (rc == EM_OK) return ACL_SUCCESS;
     if (rc == EM_NO_MEMORY) return emu_run_fault(run, "the emulator's own memory is exhausted");
+    if (rc == EM_DUPLICATE)
+        return emu_run_fault(run, "two indices name one place, and which value it gets is undefined");
     return emu_run_fault(run, "an index points outside of its tensor");
 }
 
@@ -56,6 +59,34 @@ void op_broadcast_to(emu_op *op, const emu_view *a, const emu_view *b, const emu
 
 void op_no_nz(emu_op *op, const char *arg, const emu_view *v) {
     if (v) emu_op_need(op, v->format != ACL_FORMAT_FRACTAL_NZ, "%s may not be FRACTAL_NZ", arg);
+}
+
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+int64_t op_nz_elements(const int64_t *dim, int rank, int64_t c0) {
+    int64_t n = up(dim[rank - 2], 16) * up(dim[rank - 1], c0);
+    for (int i = 0; i + 2 < rank; i++) n *= dim[i];
+    return n;
+}
+
+bool op_nz_turned(const emu_view *v) {
+    return v->rank >= 2 && v->stride[v->rank - 1] != 1 && v->stride[v->rank - 2] == 1;
+}
+
+void op_need_nz(emu_op *op, const char *arg, const emu_view *v, bool turned) {
+    if (!emu_op_need(op, v->rank >= 2, "%s is FRACTAL_NZ, but no matrix", arg) ||
+        !emu_op_need(op, v->offset == 0, "%s is FRACTAL_NZ and cannot be sliced: its offset is %lld", arg,
+                     (long long)v->offset))
+        return;
+    int64_t dim[EMU_MAX_RANK], have = 1;
+    memcpy(dim, v->dim, sizeof dim);
+    if (turned) dim[v->rank - 2] = v->dim[v->rank - 1], dim[v->rank - 1] = v->dim[v->rank - 2];
+    int64_t want = op_nz_elements(dim, v->rank, 32 * 8 / emu_dtype_bits(v->dtype));
+    for (int i = 0; i < v->storage_rank; i++) have *= v->storage_dim[i];
+    emu_op_need(op, have >= want || emu()->config.lenient,
+                "the FRACTAL_NZ storage of %s has %lld elements, %lld are needed", arg, (long long)have,
+                (long long)want);
+    emu_op_span(op, v, want);
 }
 
 void op_absent(emu_op *op, const char *arg, const void *value) {

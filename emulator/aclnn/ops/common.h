@@ -14,7 +14,7 @@ struct em_view op_view_at(const emu_run *run, int slot, int i);
 static inline struct em_view op_view(const emu_run *run, int slot) { return op_view_at(run, slot, 0); }
 // Pointer to `v` after it was filled, or NULL where the argument is absent.
 const struct em_view *op_optional(const emu_run *run, int slot, struct em_view *v);
-aclError op_done(const emu_run *run, int rc); // from EM_OK, EM_NO_MEMORY, EM_OUT_OF_RANGE
+aclError op_done(const emu_run *run, int rc); // from EM_OK and the others
 
 static inline struct em_order op_order(const emu_run *run) { return em_order(run->perturb); }
 
@@ -23,6 +23,13 @@ int op_dim(emu_op *op, int64_t dim, const emu_view *v);
 // The shape that a and b broadcast to; refuses shapes that do not fit, and a result of another shape.
 void op_broadcast_to(emu_op *op, const emu_view *a, const emu_view *b, const emu_view *out);
 void op_no_nz(emu_op *op, const char *arg, const emu_view *v);
+// FRACTAL_NZ: element (r, c) of an (R, C) matrix lies at [c / c0][r / 16][r % 16][c % c0], c0 = 32 bytes, padding is zero. Elements of
+// the matrices of a shape, padding included.
+int64_t op_nz_elements(const int64_t *dim, int rank, int64_t c0);
+// Strides tell that the transposed matrix is what is stored.
+bool op_nz_turned(const emu_view *v);
+// A FRACTAL_NZ tensor is whole, and its storage holds the padding, too; what it spans in memory from now on.
+void op_need_nz(emu_op *op, const char *arg, const emu_view *v, bool turned);
 // Arguments that this emulator has no arithmetic for must be absent.
 void op_absent(emu_op *op, const char *arg, const void *value);
 

@@ -95,8 +95,18 @@ static aclError run_grouped(const emu_run *run) {
     return rc;
 }
 
+// Before anything is looked up by the number of a weight.
+static void check_counts(emu_op *op, const grouped_attrs *t, int nb) {
+    emu_op_need(op, t->nx >= 1 && t->nw >= 1 && t->no >= 1, "x, weight and out hold %d, %d and %d tensors", t->nx,
+                t->nw, t->no);
+    emu_op_need(op, (t->nx == 1 || t->nx == t->nw) && (t->no == 1 || t->no == t->nw) && (nb <= 1 || nb == t->nw),
+                "%d of x, %d biases and %d of out for %d weights: one, or as many", t->nx, nb, t->no, t->nw);
+}
+
 static void check_types(emu_op *op, const emu_view *x, const emu_view *w, const emu_view *b, const emu_view *o,
                         bool nz) {
+    emu_op_rank(op, "x", x, 2, 2);
+    emu_op_rank(op, "weight", w, 2, 3);
     emu_op_dtype(op, "x", x, emu_op_on(op, EMU_ON(EMU_310P)) ? EMU_DT(FLOAT16) : EMU_FLOATS);
     emu_op_same_dtype(op, "weight", w, "x", x);
     emu_op_same_dtype(op, "out", o, "x", x);
@@ -111,14 +121,31 @@ static void check_types(emu_op *op, const emu_view *x, const emu_view *w, const 
     bool is_nz = w->format == ACL_FORMAT_FRACTAL_NZ;
     emu_op_need(op, is_nz || !nz, "the weight of this operator is FRACTAL_NZ");
     emu_op_need(op, !is_nz || x->dtype != ACL_FLOAT, "a FRACTAL_NZ weight is FP16 or BF16 here");
+    if (is_nz && emu_op_ok(op)) op_need_nz(op, "weight", w, op_nz_turned(w));
     // transposed: the last two strides swapped; nothing else is allowed
     int r = w->rank;
-    bool turned = r >= 2 && w->stride[r - 2] == 1 && w->stride[r - 1] == w->dim[r - 2] &&
-                  (r < 3 || w->stride[0] == w->dim[1] * w->dim[2]);
+    bool turned =
+        w->stride[r - 2] == 1 && w->stride[r - 1] == w->dim[r - 2] && (r < 3 || w->stride[0] == w->dim[1] * w->dim[2]);
     emu_op_need(op, turned || is_nz || emu_view_contiguous(w),
                 "the weight is contiguous, or transposed in its last two dimensions");
-    emu_op_need(op, x->dim[x->rank - 1] < 65536 && (r < 1 || w->dim[r - 1] < 65536),
-                "the last dimension is under 65536");
+    emu_op_need(op, x->dim[x->rank - 1] < 65536 && w->dim[r - 1] < 65536, "the last dimension is under 65536");
+}
+
+// (groups, N) of a stacked weight, else (N) of each.
+static void check_bias(emu_op *op, const grouped_attrs *t, const emu_view *w, const emu_view *b, int nb) {
+    if (!b) return;
+    emu_op_need(op, nb == t->nw, "%d biases for %d weights", nb, t->nw);
+    for (int i = 0; i < nb && emu_op_ok(op); i++) {
+        const int64_t dim[2] = {t->groups, w[i].dim[w[i].rank - 1]};
+        emu_op_shape(op, "bias", &b[i], t->stacked ? 2 : 1, t->stacked ? dim : dim + 1);
+    }
+}
+
+static void check_list(emu_op *op, const grouped_attrs *t, const emu_view *list, int n_host) {
+    emu_op_dtype(op, "groupList", list, EMU_DT(INT64));
+    emu_op_shape(op, "groupList", list, t->list_type == 2 ? 2 : 1, (int64_t[]){t->groups, 2});
+    emu_op_need(op, list || n_host == t->groups, "groupList has %d entries for %lld groups", n_host,
+                (long long)t->groups);
 }
 
 static void check_pair(emu_op *op, const emu_view *x, const emu_view *w, const emu_view *o, int64_t rows) {
@@ -147,15 +174,15 @@ static aclnnStatus grouped(const request *r, WS) {
     emu_op_need(&op, r->type == 0 || r->type == -1, "groupType %lld is not emulated: -1 or 0", (long long)r->type);
     emu_op_need(&op, r->list_type >= 0 && r->list_type <= 2, "groupListType %lld is not between 0 and 2",
                 (long long)r->list_type);
+    check_counts(&op, &t, nb);
     for (int i = 0; emu_op_ok(&op) && i < t.nw; i++)
         check_types(&op, &x[t.nx > 1 ? i : 0], &w[i], nb ? &b[nb > 1 ? i : 0] : NULL, &o[t.no > 1 ? i : 0], r->nz);
     if (emu_op_ok(&op)) {
         t.stacked = t.nw == 1 && w->rank == 3;
         t.groups = t.stacked ? w->dim[0] : t.nw;
         emu_op_need(&op, t.groups <= (t.stacked ? 1024 : 128), "%lld groups", (long long)t.groups);
-        emu_op_need(
-            &op, !b || t.stacked ? !b || (b->rank == 2 && b->dim[0] == t.groups && b->dim[1] == w->dim[2]) : nb == t.nw,
-            "a bias of (groups, N), or one per weight");
+        for (int i = 0; i < t.nw; i++) emu_op_rank(&op, "weight", &w[i], t.stacked ? 3 : 2, t.stacked ? 3 : 2);
+        check_bias(&op, &t, w, b, nb);
         for (int i = 0; i < nt && emu_op_ok(&op); i++)
             emu_op_need(&op, tuning[i] <= x->dim[0], "tuningConfig[%d] exceeds M", i);
     }
@@ -163,11 +190,7 @@ static aclnnStatus grouped(const request *r, WS) {
     emu_op_need(&op, r->type != 0 || listed, "groupType 0 needs a groupList");
     if (emu_op_ok(&op) && r->type == 0 && t.nx == 1) {
         emu_op_need(&op, t.no == 1 && r->split >= 2, "groupType 0 with one x has one output and splitItem 2 or 3");
-        int64_t n = list ? list->dim[0] : nl;
-        if (list) emu_op_dtype(&op, "groupList", list, EMU_DT(INT64));
-        if (list) emu_op_rank(&op, "groupList", list, r->list_type == 2 ? 2 : 1, r->list_type == 2 ? 2 : 1);
-        emu_op_need(&op, n == t.groups, "groupList has %lld entries for %lld groups", (long long)n,
-                    (long long)t.groups);
+        check_list(&op, &t, list, nl);
         for (int i = 0; i < t.nw; i++) check_pair(&op, x, &w[i], o, x->dim[0]);
     } else if (emu_op_ok(&op)) {
         emu_op_need(&op, t.nx == t.nw && t.no == t.nw && !t.stacked && !listed,

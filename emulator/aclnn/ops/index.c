@@ -1,6 +1,7 @@
 // Gathering, scattering, sorting.
 #include "emulator/aclnn/ops/common.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define NUMBERS (EMU_FLOATS | EMU_INTS | EMU_DT(BOOL))
@@ -113,6 +114,27 @@ aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, cons
 }
 EMU_PHASE_2(aclnnIndexCopy)
 
+// Whether each of n rows of indices names a place of x's leading dimensions, and no two the same.
+static int check_places(const emu_run *run, const index_attrs *t, const struct em_view *x, int64_t n) {
+    int64_t places = 1;
+    for (int d = 0; d < t->n; d++) places *= x->dim[d];
+    unsigned char *seen = calloc((size_t)places + 1, 1);
+    int rc = seen ? EM_OK : EM_NO_MEMORY;
+    for (int64_t i = 0; i < n && rc == EM_OK; i++) {
+        int64_t place = 0;
+        for (int d = 0; d < t->n && rc == EM_OK; d++) {
+            struct em_view index = op_view_at(run, 1, d);
+            int64_t at = em_index(&index, i);
+            if (at < 0) at += x->dim[d];
+            if (at < 0 || at >= x->dim[d]) rc = EM_OUT_OF_RANGE;
+            place = place * x->dim[d] + at;
+        }
+        if (rc == EM_OK && seen[place]++) rc = EM_DUPLICATE;
+    }
+    free(seen);
+    return rc;
+}
+
 static aclError run_index_put(const emu_run *run) { // slots selfRef, indices (leading dimensions), values
     const index_attrs *t = run->attrs;
     struct em_view x = op_view(run, 0), v = op_view(run, 2), lead = op_view(run, 1);
@@ -122,6 +144,8 @@ static aclError run_index_put(const emu_run *run) { // slots selfRef, indices (l
     struct em_view flat;
     for (int d = t->n; d < x.rank; d++) dims[d - t->n + 1] = x.dim[d];
     if (!em_broadcast(&v, x.rank - t->n + 1, dims, &flat)) return op_done(run, EM_OUT_OF_RANGE);
+    int rc = t->accumulate ? EM_OK : check_places(run, t, &x, n);
+    if (rc) return op_done(run, rc);
     for (int64_t i = 0; i < n * inner; i++) {
         int64_t from[EM_RANK];
         em_unravel(i, flat.rank, flat.dim, from);

@@ -20,13 +20,14 @@ static void check_format(emu_op *op, const emu_view *a, const emu_view *b, bool 
     if (!emu_op_ok(op)) return;
     bool nz = b->format == ACL_FORMAT_FRACTAL_NZ;
     emu_op_need(op, nz || !want_nz, "mat2 of a WeightNz operator is FRACTAL_NZ");
-    if (!nz || !emu_op_need(op, b->rank >= 2, "a FRACTAL_NZ weight is a matrix")) return;
+    if (!nz) return;
     emu_op_need(op, emu_op_chip(op)->family != EMU_910A, "FRACTAL_NZ weights do not exist on the first generation");
-    emu_op_need(op, b->offset == 0, "a FRACTAL_NZ weight cannot be sliced: its offset is %lld", (long long)b->offset);
+    bool turned = op_nz_turned(b);
+    op_need_nz(op, "mat2", b, turned);
+    if (!emu_op_ok(op)) return;
     int64_t k = b->dim[b->rank - 2], n = b->dim[b->rank - 1];
     emu_op_need(op, !want_nz || (k != 1 && n != 1), "k and n of a FRACTAL_NZ weight are not 1");
     if (b->storage_rank < 4) return; // a flat length, as some programs give it
-    bool turned = b->stride[b->rank - 1] != 1 && b->stride[b->rank - 2] == 1;
     int64_t r = turned ? n : k, c = turned ? k : n, c0 = 32 * 8 / emu_dtype_bits(b->dtype);
     const int64_t *s = b->storage_dim + b->storage_rank - 4;
     emu_op_need(op, s[0] == (c + c0 - 1) / c0 && s[1] == (r + 15) / 16 && s[2] == 16 && s[3] == c0,
@@ -238,7 +239,8 @@ static aclnnStatus addmm(const char *name, const sum_of_product *p, int8_t cube,
     emu_op_rank(&op, "mat2", b, 2, 2);
     emu_op_dtype(&op, "self", self, EMU_FLOATS);
     check_types(&op, a, b, out, cube);
-    check_format(&op, a, b, false);
+    op_no_nz(&op, "mat1", a);
+    op_no_nz(&op, "mat2", b); // no document allows it here
     check_shapes(&op, a, b, out);
     if (emu_op_ok(&op)) {
         struct em_view v = {.rank = self->rank};

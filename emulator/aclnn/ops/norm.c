@@ -1,5 +1,6 @@
 // RmsNorm and its relatives, LayerNorm, GroupNorm, softmax, gated activations.
 #include "emulator/aclnn/ops/common.h"
+#include "emulator/core/state.h"
 
 #include <string.h>
 
@@ -22,26 +23,28 @@ static aclError run_rms(const emu_run *run) {
     return op_done(run, em_rms_norm(&n));
 }
 
-// gamma is x's trailing shape; rstd has room for one number of each row.
-static void check_rms(emu_op *op, const emu_view *x, const emu_view *gamma, const emu_view *rstd) {
+// gamma is x's trailing shape, behind ones where `ones` are allowed ([1, H] of AddRmsNorm); rstd is of x's rank, with ones in place of
+// what is normalised.
+static void check_rms(emu_op *op, const emu_view *x, const emu_view *gamma, const emu_view *rstd, bool ones) {
     emu_op_rank(op, "x", x, 1, 8);
     emu_op_dtype(op, "rstdOut", rstd, EMU_DT(FLOAT));
     if (!emu_op_ok(op)) return;
     int lead = x->rank - gamma->rank;
     if (!emu_op_need(op, lead >= 0, "gamma has rank %d, x only %d", gamma->rank, x->rank)) return;
-    int64_t rows = 1, n = gamma->numel;
+    int64_t want[EMU_MAX_RANK], n = gamma->numel, rows = n ? x->numel / n : 0;
+    for (int i = 0; i < lead; i++) want[i] = x->dim[i];
     for (int i = 0; i < gamma->rank; i++) {
-        bool broadcast = i + 1 < gamma->rank && gamma->dim[i] == 1; // [1, H]
-        if (!emu_op_need(op, gamma->dim[i] == x->dim[lead + i] || broadcast,
-                         "gamma's dimension %d is %lld, x's is %lld", i, (long long)gamma->dim[i],
-                         (long long)x->dim[lead + i]))
+        ones = ones && i + 1 < gamma->rank && gamma->dim[i] == 1;
+        if (!emu_op_need(op, gamma->dim[i] == x->dim[lead + i] || ones, "gamma's dimension %d is %lld, x's is %lld", i,
+                         (long long)gamma->dim[i], (long long)x->dim[lead + i]))
             return;
+        want[lead + i] = ones ? x->dim[lead + i] : 1;
     }
-    rows = n ? x->numel / n : 0;
-    // Not checked by the vendor's phase 1: there the vector core faults later (507035).
+    // Not checked by the vendor's phase 1: where there are too few the vector core faults later (507035).
     if (rstd)
         emu_op_need(op, rstd->numel >= rows, "rstdOut holds %lld numbers, x has %lld rows", (long long)rstd->numel,
                     (long long)rows);
+    if (!emu()->config.lenient) emu_op_shape(op, "rstdOut", rstd, x->rank, want);
     if (emu_op_chip(op)->family == EMU_310P)
         emu_op_need(op, x->dim[x->rank - 1] * emu_dtype_bits(x->dtype) / 8 >= 32, "the last axis has under 32 bytes");
 }
@@ -62,7 +65,7 @@ aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *ga
                     emu_dtype_name(gv->dtype), emu_dtype_name(xv->dtype));
     }
     emu_op_same_shape(&op, "yOut", yv, "x", xv);
-    check_rms(&op, xv, gv, rv);
+    check_rms(&op, xv, gv, rv, false);
     norm_attrs attrs = {.eps = epsilon, .x1 = 0, .gamma = 1, .y = 2, .rstd = 3};
     return emu_op_finish(
         &op, &(emu_op_plan){.kernel = run_rms, .attrs = &attrs, .attrs_size = sizeof attrs, .workspace = 64 * 1024});
@@ -74,7 +77,7 @@ static void check_add_rms(emu_op *op, const emu_view *x1, const emu_view *x2, co
     emu_op_same_dtype(op, "x2", x2, "x1", x1);
     emu_op_same_dtype(op, "gamma", g, "x1", x1);
     emu_op_same_shape(op, "x2", x2, "x1", x1);
-    check_rms(op, x1, g, rstd);
+    check_rms(op, x1, g, rstd, true);
     if (emu_op_ok(op) && !rstd)
         emu_op_need(op, x1->dtype != ACL_FLOAT && g->rank == 2 && g->dim[0] == 1,
                     "rstd may only be left out for FP16 and BF16 with a gamma of shape [1, H]");
@@ -199,7 +202,9 @@ static aclnnStatus softmax(const char *name, const aclTensor *self, int64_t dim,
     emu_op_begin(&op, name, workspaceSize, executor);
     const emu_view *x = emu_op_in(&op, "self", self), *y = emu_op_out(&op, "out", out);
     emu_op_dtype(&op, "self", x, EMU_FLOATS);
-    emu_op_dtype(&op, "out", y, EMU_FLOATS); // UNVERIFIED per product: FP32 results of half inputs
+    // UNVERIFIED: some products or versions give FP32 results of half inputs
+    bool wide = y->dtype == ACL_FLOAT && emu()->config.lenient && emu_op_on(&op, EMU_ON_A2_UP);
+    if (!wide) emu_op_same_dtype(&op, "out", y, "self", x);
     emu_op_same_shape(&op, "out", y, "self", x);
     norm_attrs attrs = {.dim = op_dim(&op, dim, x), .log = !strcmp(name, "aclnnLogSoftmax")};
     return emu_op_finish(

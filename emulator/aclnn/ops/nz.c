@@ -1,19 +1,9 @@
-// Weights in FRACTAL_NZ: conversion and sizes. Element (r, c) of an (R, C) matrix lies at [c / C0][r / 16][r % 16][c % C0],
-// C0 = 32 bytes, padding is zero.
+// Weights in FRACTAL_NZ (common.h): conversion and sizes.
 #include "emulator/aclnn/descriptor.h"
 #include "emulator/aclnn/ops/common.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-// Elements of the converted matrix, batches together.
-static int64_t nz_elements(const int64_t *dim, int rank, int64_t c0) {
-    int64_t n = up(dim[rank - 2], 16) * up(dim[rank - 1], c0);
-    for (int i = 0; i + 2 < rank; i++) n *= dim[i];
-    return n;
-}
 
 static void convert(const struct em_view *src, char *dst, int64_t elements) {
     int64_t size = (int64_t)em_dtype_size(src->dtype), at[EM_RANK];
@@ -21,7 +11,7 @@ static void convert(const struct em_view *src, char *dst, int64_t elements) {
     nz.nz = true, nz.nz_turned = false;
     memset(dst, 0, (size_t)(elements * size));
     if (src->rank == 2 && !src->nz && src->stride[1] == 1) { // row by row, c0 elements at once
-        int64_t c0 = 32 / size, rows = up(src->dim[0], 16), c = src->dim[1];
+        int64_t c0 = 32 / size, rows = (src->dim[0] + 15) / 16 * 16, c = src->dim[1];
         for (int64_t r = 0; r < src->dim[0]; r++) {
             const char *row = src->p + r * src->stride[0] * size;
             for (int64_t k = 0; k < c; k += c0)
@@ -39,7 +29,7 @@ static void convert(const struct em_view *src, char *dst, int64_t elements) {
 static aclError run_in_place(const emu_run *run) {
     struct em_view v = op_view(run, 0);
     v.nz = v.nz_turned = false;
-    int64_t size = (int64_t)em_dtype_size(v.dtype), n = nz_elements(v.dim, v.rank, 32 / size);
+    int64_t size = (int64_t)em_dtype_size(v.dtype), n = op_nz_elements(v.dim, v.rank, 32 / size);
     char *copy = malloc((size_t)(n * size));
     if (!copy) return op_done(run, EM_NO_MEMORY);
     convert(&v, copy, n);
@@ -55,9 +45,12 @@ aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, WS) {
     emu_op_dtype(&op, "mmWeightRef", w, EMU_HALVES | EMU_DT(INT8));
     emu_op_rank(&op, "mmWeightRef", w, 2, 6);
     emu_op_not_empty(&op, "mmWeightRef", w);
-    emu_op_contiguous(&op, "mmWeightRef", w);
+    if (emu_op_ok(&op)) // also with strict=off: a copy inside would have no room for the padding
+        emu_op_need_as(&op, emu_view_contiguous(w), EMU_RULE_not_contiguous, "mmWeightRef has strides");
     op_no_nz(&op, "mmWeightRef", w);
     uint64_t bytes = emu_op_ok(&op) ? (uint64_t)w->numel * 2 : 0;
+    // The storage shape need not tell of the padding, as programs give that of the matrix; the block must have it.
+    if (emu_op_ok(&op)) emu_op_span(&op, w, op_nz_elements(w->dim, w->rank, 32 * 8 / emu_dtype_bits(w->dtype)));
     return emu_op_finish(&op, &(emu_op_plan){.kernel = run_in_place, .workspace = bytes});
 }
 EMU_PHASE_2(aclnnTransMatmulWeight)
@@ -70,7 +63,7 @@ aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, acl
     if (rc) return rc;
     if (n < 2 || n > 6) return ACLNN_ERR_PARAM_INVALID;
     if (dataType != ACL_FLOAT16 && dataType != ACL_BF16 && dataType != ACL_INT8) return ACLNN_ERR_PARAM_INVALID;
-    *weightTensorSize = (uint64_t)nz_elements(tensorShape->v, (int)n, dataType == ACL_INT8 ? 32 : 16);
+    *weightTensorSize = (uint64_t)op_nz_elements(tensorShape->v, (int)n, dataType == ACL_INT8 ? 32 : 16);
     return 0;
 }
 
@@ -84,7 +77,7 @@ static aclError run_cast(const emu_run *run) {
     struct em_view src = op_view(run, 0), dst = op_view(run, 1), plain = src;
     int64_t size = (int64_t)em_dtype_size(src.dtype);
     if (dst.nz) {
-        convert(&src, dst.p, nz_elements(src.dim, src.rank, 32 / size));
+        convert(&src, dst.p, op_nz_elements(src.dim, src.rank, 32 / size));
         return ACL_SUCCESS;
     }
     plain.nz = true, plain.nz_turned = false;
@@ -104,15 +97,13 @@ aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor *src, aclTensor *
     emu_op_same_dtype(&op, "dst", d, "src", s);
     emu_op_rank(&op, "src", s, 2, 6);
     emu_op_same_shape(&op, "dst", d, "src", s);
+    if (emu_op_ok(&op) && s->format == ACL_FORMAT_FRACTAL_NZ)
+        emu_op_need_as(&op, emu_view_contiguous(s), EMU_RULE_not_contiguous, "src is FRACTAL_NZ with strides");
     emu_op_contiguous(&op, "src", s);
     if (emu_op_ok(&op)) {
         bool to = d->format == ACL_FORMAT_FRACTAL_NZ, from = s->format == ACL_FORMAT_FRACTAL_NZ;
         emu_op_need(&op, to != from, "one of src and dst is FRACTAL_NZ, the other ND");
-        const emu_view *nz = to ? d : s;
-        int64_t c0 = 32 * 8 / emu_dtype_bits(s->dtype), have = 1, want = nz_elements(s->dim, s->rank, c0);
-        for (int i = 0; i < nz->storage_rank; i++) have *= nz->storage_dim[i];
-        emu_op_need(&op, have >= want, "the FRACTAL_NZ storage has %lld elements, %lld are needed", (long long)have,
-                    (long long)want);
+        op_need_nz(&op, to ? "dst" : "src", to ? d : s, false);
     }
     return emu_op_finish(&op, &(emu_op_plan){.kernel = run_cast, .workspace = 16 * 1024});
 }
