@@ -128,6 +128,7 @@ static void test_emulator_as_npu(void **state) {
     tiny_random_gguf(path, DTYPE_F16, false, 7);
     const char *before = getenv("LD_LIBRARY_PATH");
     char *old = before ? strdup(before) : NULL;
+    if (old) snprintf(folder + strlen(folder), sizeof folder - strlen(folder), ":%s", old);
     setenv("LD_LIBRARY_PATH", folder, 1);
     setenv("TALLY_EMU", "910A", 1);
     cli_result *r = malloc(sizeof *r);

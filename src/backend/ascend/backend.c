@@ -285,8 +285,8 @@ static status dry_row(ascend_backend *b, const int32_t *table, int32_t pos, cons
 }
 
 // Phase 1 of everything a step calls: what chip or library refuse is an error now, and the workspace suffices for any. Shapes depend
-// on the block of a row's position alone, and only attention's on that.
-static status dry_run(ascend_backend *b, error *err) {
+// on the block of a row's position alone, and only attention's on that. step_calls: how often one row's step calls an operator.
+static status dry_run(ascend_backend *b, int64_t *step_calls, error *err) {
     int blocks = (b->limits.max_context + KV_BLOCK - 1) / KV_BLOCK;
     int32_t *table = calloc((size_t)blocks, sizeof *table);
     if (!table) return error_no_memory(err, (unsigned long long)blocks * sizeof *table);
@@ -296,11 +296,14 @@ static status dry_run(ascend_backend *b, error *err) {
     }
     b->call.dry = true;
     status s = dry_row(b, table, b->limits.max_context - 1, NULL, err);
+    *step_calls = b->call.calls;
     for (int i = 0; i < blocks && attention && !s; i++) s = dry_row(b, table, i * KV_BLOCK, attention, err);
     b->call.o = NULL;
+    *step_calls -= b->call.calls;
     for (int n = 1; n <= b->limits.max_out && b->selection.top && !s;
          n += b->limits.max_out - 1 ? b->limits.max_out - 1 : 1)
         s = ascend_select_launch(b, n, err);
+    *step_calls += b->call.calls;
     b->call.dry = false;
     free(table);
     if (s) return s;
@@ -313,11 +316,11 @@ static status dry_run(ascend_backend *b, error *err) {
 
 // As many as a step of one tile calls operators, three times over and once more for every further tile, so that the shapes that take
 // turns find their own.
-static status keep_executors(ascend_backend *b, error *err) {
+static status keep_executors(ascend_backend *b, int64_t step_calls, error *err) {
     enum { MOST = 16384 };
     const ascend_library *lib = &b->device.lib;
     if (!ascend_fuses(b, ASCEND_FUSED_EXECUTORS) || !lib->aclSetAclOpExecutorRepeatable) return STATUS_OK;
-    int64_t n = b->call.calls * (2 + ascend_pad(b->limits.max_rows, b->spec.tile) / b->spec.tile);
+    int64_t n = step_calls * (2 + ascend_pad(b->limits.max_rows, b->spec.tile) / b->spec.tile);
     return ascend_executors_init(&b->call.executors, lib, n < MOST ? (int)n : MOST, err);
 }
 
@@ -339,8 +342,9 @@ static status ascend_prepare(backend *base, const op_list *g, int64_t workspace_
     TRY(ascend_select_prepare(b, err));
     TRY(alloc_cache(b, err));
     TRY(ascend_graph_prepare(b, err));
-    TRY(dry_run(b, err));
-    return keep_executors(b, err);
+    int64_t step_calls = 0;
+    TRY(dry_run(b, &step_calls, err));
+    return keep_executors(b, step_calls, err);
 }
 
 static void ascend_destroy(backend *base) {
@@ -348,7 +352,7 @@ static void ascend_destroy(backend *base) {
     const ascend_library *lib = &b->device.lib;
     error err;
     ascend_device_enter(&b->device, &err);
-    lib->aclrtSynchronizeStreamWithTimeout(b->device.stream, b->device.timeout_ms);
+    ascend_device_stop(&b->device);
     ascend_graph_free(b);
     ascend_executors_free(&b->call.executors);
     ascend_rows_free(b);

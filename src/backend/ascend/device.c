@@ -93,15 +93,23 @@ status ascend_device_open(ascend_device *d, const ascend_spec *spec, error *err)
     return s;
 }
 
+static int wait_for_stream(ascend_device *d) {
+    int code = d->lib.aclrtSynchronizeStreamWithTimeout(d->stream, d->hangs ? 1 : d->timeout_ms);
+    d->hangs = code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+    return code;
+}
+
+void ascend_device_stop(ascend_device *d) {
+    if (!d->stream) return;
+    d->lib.aclrtSetCurrentContext(d->context);
+    if (wait_for_stream(d) == 0) return;
+    d->lib.aclrtDestroyStreamForce(d->stream);
+    d->stream = NULL;
+}
+
 // Also after a failure of the device: what can be given back is, and errors are nobody's any more.
 void ascend_device_close(ascend_device *d) {
-    if (d->context) {
-        d->lib.aclrtSetCurrentContext(d->context);
-        if (d->stream && d->lib.aclrtSynchronizeStreamWithTimeout(d->stream, d->timeout_ms) != 0) {
-            d->lib.aclrtDestroyStreamForce(d->stream);
-            d->stream = NULL;
-        }
-    }
+    ascend_device_stop(d);
     while (d->blocks) ascend_device_free(d, d->blocks->data);
     if (d->stream) d->lib.aclrtDestroyStream(d->stream);
     if (d->context) d->lib.aclrtDestroyContext(d->context);
@@ -160,7 +168,6 @@ status ascend_device_download(const ascend_device *d, void *dst, const void *src
     return STATUS_OK;
 }
 
-status ascend_device_sync(const ascend_device *d, error *err) {
-    CALL(d, aclrtSynchronizeStreamWithTimeout, d->stream, d->timeout_ms);
-    return STATUS_OK;
+status ascend_device_sync(ascend_device *d, error *err) {
+    return ascend_check(d, wait_for_stream(d), "aclrtSynchronizeStreamWithTimeout", err);
 }

@@ -20,6 +20,7 @@ typedef struct ascend_device {
     int id;
     bool is_set;
     int timeout_ms; // a step that takes longer is taken for a device that hangs
+    bool hangs;     // the last wait took longer: the next one is not given that time again
     char soc[64];
     ascend_family family;
     aclrtContext context;
@@ -29,7 +30,9 @@ typedef struct ascend_device {
 
 // On failure nothing stays behind.
 status ascend_device_open(ascend_device *d, const ascend_spec *spec, error *err);
-void ascend_device_close(ascend_device *d); // frees what is left of its memory
+void ascend_device_close(ascend_device *d); // stops it and frees what is left of its memory
+// Ends what the stream runs, by force if it does not end by itself, so that what it used can be freed. Nothing can be launched any more.
+void ascend_device_stop(ascend_device *d);
 
 // Makes the device's context this thread's: before any call that follows, since an engine may have moved to another thread.
 status ascend_device_enter(const ascend_device *d, error *err);
@@ -40,7 +43,7 @@ void ascend_device_free(ascend_device *d, void *data);
 
 status ascend_device_upload(const ascend_device *d, void *dst, const void *src, size_t bytes, error *err);
 status ascend_device_download(const ascend_device *d, void *dst, const void *src, size_t bytes, error *err);
-status ascend_device_sync(const ascend_device *d, error *err);
+status ascend_device_sync(ascend_device *d, error *err);
 
 // STATUS_OK for 0, else the sentence.
 status ascend_check(const ascend_device *d, int code, const char *call, error *err);

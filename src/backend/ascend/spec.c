@@ -131,7 +131,7 @@ status ascend_spec_parse(const char *text, ascend_spec *s, error *err) {
     if (!s->emulated && !str_starts(all, STR("ascend:")))
         return error_set(
             err, STATUS_BAD_ARGUMENT,
-            "--device %s: a device is cpu, ascend:N, or emu:CHIP (such as emu:910B3); 'tally devices' lists them",
+            "--device %s: a device is cpu, ascend:N, or emu:CHIP (such as emu:910B3); docs/ascend.md lists the chips",
             text);
     size_t at = s->emulated ? 4 : 7;
     for (bool first = true; at <= all.len; first = false) {
