@@ -164,7 +164,8 @@ TALLY_API int64_t tally_engine_step_bytes(const tally_engine *engine, int rows, 
 // Memory by purpose, in bytes; also what tally_inspect tells before loading.
 typedef struct tally_memory {
     int64_t weights, cache, workspace;
-    int64_t drafting;  // what drafters of `sequences` requests look up, the corpus, and what a shadow check compares
+    int64_t
+        drafting; // what drafters of `sequences` requests of the engine's mode look up, the corpus, and what a shadow check compares
     int64_t available; // what the machine had before loading
 } tally_memory;
 TALLY_API void tally_engine_memory(const tally_engine *engine, tally_memory *out);

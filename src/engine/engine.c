@@ -76,14 +76,6 @@ static status check_options(const tally_engine_options *o, const model_config *c
 
 static status plan_memory_of(engine_plan *p, const tally_engine_options *o, error *err);
 
-static dtype natural_type(const model *m) { // of the matrices of the layers
-    for (int i = 0; i < m->weights.n; i++) {
-        const weight *w = &m->weights.w[i];
-        if (w->layer >= 0 && (w->role == WEIGHT_LINEAR || w->role == WEIGHT_EXPERTS)) return w->part[0].type;
-    }
-    return DTYPE_BF16;
-}
-
 static status fix_cache_type(const tally_engine_options *o, cache_desc *cache, dtype only, error *err) {
     if ((o->cache_k && cache->k_type != only) || (o->cache_v && cache->v_type != only)) {
         return error_set(err, STATUS_UNSUPPORTED, "the cache of this device is of type %s; leave -ctk and -ctv out",
@@ -104,11 +96,12 @@ static status create_device(engine_plan *p, const tally_engine_options *o, error
         return STATUS_OK;
     }
     if (!backends_is_ascend(o->device)) {
-        return error_set(err, STATUS_BAD_ARGUMENT,
-                         "there is no device '%s'; devices are cpu, ascend:N and emu:CHIP ('tally devices' lists them)",
-                         o->device);
+        return error_set(
+            err, STATUS_BAD_ARGUMENT,
+            "there is no device '%s'; devices are cpu, ascend:N and emu:CHIP (docs/ascend.md lists the chips)",
+            o->device);
     }
-    const npu_options npu = {o->device, o->type, o->exact, o->graph, natural_type(&p->model)};
+    const npu_options npu = {o->device, o->type, o->exact, o->graph, model_layer_type(&p->model)};
     TRY(backends_create_ascend(&p->device, &npu, err));
     return fix_cache_type(o, &p->model.cache, *p->device->only_cache_type, err);
 }

@@ -165,8 +165,9 @@ static status plan_init(planning *p, const tally_plan_options *o, error *err) {
     TRY(backends_create_cost(&p->device, o->device, p->n_ranks, err));
     TRY(build_models(p, o->no_fuse ? 0 : backends_cost_hardware(p->device)->passes, err));
     // an NPU's cache is of the weights' type
-    bool half = p->assumed == DTYPE_BF16 || p->assumed == DTYPE_F16;
-    const char *own = backends_named_device(o->device) && half ? dtype_get(p->assumed)->name : NULL;
+    dtype type = model_layer_type(&p->model);
+    bool half = type == DTYPE_BF16 || type == DTYPE_F16;
+    const char *own = backends_named_device(o->device) && half ? dtype_get(type)->name : NULL;
     TRY(engine_plan_cache_types(&p->model, o->cache_k ? o->cache_k : own, o->cache_v ? o->cache_v : own, err));
     return prepare(p, err);
 }

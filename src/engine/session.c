@@ -229,8 +229,11 @@ static status check_snapshot(const tally_engine *e, const snapshot_header *h, si
     if (memcmp(h->magic, SNAPSHOT_MAGIC, sizeof h->magic) != 0)
         return error_set(err, STATUS_BAD_FILE, "these %zu bytes are no tally snapshot", n);
     if (h->identity != model_identity(e) || h->block_bytes != block_bytes(e)) {
-        return error_set(err, STATUS_BAD_ARGUMENT,
-                         "the snapshot was taken with another model, other cache types or on another device");
+        return error_set(
+            err, STATUS_BAD_ARGUMENT,
+            "the snapshot was taken with another model, other cache types or on another device (a block of %lld "
+            "bytes; here %lld)",
+            (long long)h->block_bytes, (long long)block_bytes(e));
     }
     if (h->n_tokens < 0 || h->n_cached < 0 || h->n_cached > h->n_tokens) {
         return error_set(err, STATUS_BAD_FILE, "the snapshot claims %d cached of %d tokens", h->n_cached, h->n_tokens);

@@ -37,7 +37,7 @@ static status decide(tally_speculation *s, error *err) {
 static double row_share(const weight *w, cpu_level level) {
     bool vnni = level == CPU_LEVEL_AVX512VNNI || level == CPU_LEVEL_AMX || level == CPU_LEVEL_AVX512BF16;
     bool wide = level == CPU_LEVEL_AVX512 || vnni;
-    bool dot = vnni || level == CPU_LEVEL_I8MM || level == CPU_LEVEL_DOTPROD;
+    bool dot = vnni || level == CPU_LEVEL_DOTPROD || level == CPU_LEVEL_I8MM || level == CPU_LEVEL_NEONBF16;
     switch (w->part[0].type) {
     case DTYPE_F32: return wide ? 0.15 : 0.25;
     case DTYPE_F16:
@@ -60,7 +60,7 @@ static void init_times(tally_engine *e) {
         for (int i = 0; i < e->plan.model.weights.n; i++) {
             const weight *w = &e->plan.model.weights.w[i];
             if (w->absorbed || w->role == WEIGHT_EMBED || w->role == WEIGHT_VECTOR) continue;
-            double share = row_share(w, e->plan.level);
+            double share = e->plan.device->row_tile ? 0 : row_share(w, e->plan.level); // a tile is padded anyway
             double bytes = (double)e->plan.device->vt->weight_bytes(e->plan.device, w);
             if (bytes == 0) bytes = (double)weight_file_bytes(w); // it stays in the file
             if (w->role == WEIGHT_EXPERTS) { // each row computes with its own k, what is read is shared

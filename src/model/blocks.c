@@ -1,6 +1,7 @@
 #include "model/family.h"
 
-// h = norm(x); q, k, v = W h + b; q, k normed per head (Qwen3), rotated; x + W_o attention(q, cache).
+// h = norm(x); q, k, v = W h + b; q, k normed per head (Qwen3), rotated; x + W_o attention(q, cache). Behind the last layer's
+// attention only the wanted rows go on: nobody reads the others any more.
 tensor block_attention(const forward *f, tensor x) {
     op_list *g = f->g;
     const model_config *c = f->config;
@@ -21,6 +22,7 @@ tensor block_attention(const forward *f, tensor x) {
     op_kv_store(g, k, v);
     float scale = 1.0f / __builtin_sqrtf((float)c->head_dim);
     tensor a = op_attention(g, q, c->n_kv_heads, scale);
+    if (g->layer == c->n_layers - 1) x = op_gather_out_rows(g, x), a = op_gather_out_rows(g, a);
     return op_add(g, x, op_linear(g, a, w[W_O], w[W_O_BIAS], f->n_pieces));
 }
 

@@ -85,7 +85,7 @@ typedef struct family {
     const char *name;
     const weight_rule *rules;
     int n_rules;
-    tensor (*layer)(const forward *f, tensor x); // x: [rows, hidden] -> the same
+    tensor (*layer)(const forward *f, tensor x); // x: [rows, hidden] -> the same; the last layer: -> [out rows, hidden]
 } family;
 
 extern const family family_llama, family_qwen2, family_qwen3, family_qwen3_moe;

@@ -14,7 +14,7 @@ const family *family_get(model_family id) {
     return NULL;
 }
 
-// ids -> embedding -> layers -> norm of the wanted rows -> logits.
+// ids -> embedding -> layers, the last of which leaves the wanted rows -> norm -> logits.
 static void write_forward(model *m, const family *f, const layer_weights *top, const layer_weights *layers) {
     op_list *g = &m->list;
     const model_config *c = &m->config;
@@ -28,7 +28,6 @@ static void write_forward(model *m, const family *f, const layer_weights *top, c
         x = f->layer(&fw, x);
     }
     g->layer = -1;
-    x = op_gather_out_rows(g, x);
     x = op_rms_norm(g, x, top->id[W_FINAL_NORM], c->rms_eps);
     g->logits = op_linear(g, x, top->id[W_HEAD], -1, 1);
 }
@@ -66,7 +65,18 @@ void model_deinit(model *m) {
 bool model_is_f32(const model *m) {
     for (int i = 0; i < m->weights.n; i++) {
         const weight *w = &m->weights.w[i];
-        if (w->role == WEIGHT_LINEAR && w->part[0].type != DTYPE_F32) return false;
+        if (w->role != WEIGHT_LINEAR && w->role != WEIGHT_EXPERTS) continue;
+        for (int p = 0; p < w->n_parts; p++) {
+            if (w->part[p].type != DTYPE_F32) return false;
+        }
     }
     return true;
+}
+
+dtype model_layer_type(const model *m) {
+    for (int i = 0; i < m->weights.n; i++) {
+        const weight *w = &m->weights.w[i];
+        if (w->layer >= 0 && (w->role == WEIGHT_LINEAR || w->role == WEIGHT_EXPERTS)) return w->part[0].type;
+    }
+    return DTYPE_BF16;
 }

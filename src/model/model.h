@@ -28,7 +28,10 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
                    error *err);
 void model_deinit(model *m);
 
-// True when the weights a checkpoint brings are all F32, so that F32 is the natural type of its cache.
+// True when the matrices of the layers and the head are all F32, so that F32 is the natural type of its cache.
 bool model_is_f32(const model *m);
+
+// Of the matrices of the layers: the first one's.
+dtype model_layer_type(const model *m);
 
 #endif

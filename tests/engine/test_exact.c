@@ -116,8 +116,10 @@ static void test_every_type_moe(void **state) {
 // A level with an order sheet of its own for BF16 weights has other bits, but the same ones for every chunk and thread.
 static void test_levels_of_their_own(void **state) {
     (void)state;
+    int ran = 0;
     for (int level = 0; level < CPU_LEVEL_COUNT; level++) {
         if (cpu_level_is_common((cpu_level)level) || !cpu_level_available((cpu_level)level)) continue;
+        ran++;
         for (int moe = 0; moe < 2; moe++) {
             const char *name = cpu_level_name((cpu_level)level);
             tally_engine_options o = options(1, name, false), other = options(2, name, true);
@@ -138,6 +140,7 @@ static void test_levels_of_their_own(void **state) {
             fixture_free(&f);
         }
     }
+    if (!ran) skip();
 }
 
 // Every width 1..17 at past lengths on and beside the borders of panels (16), blocks (64) and pieces (256).

@@ -203,8 +203,8 @@ static void test_options(void **state) {
     f.options = (tally_plan_options){.device = f.device, .prompt = 8192, .type = "q8_0"};
     p = plan(f.folder.path, &f.options);
     near("long prompt", "context", at(p, "context"), 8192, 0);
-    near("q8_0", "norm", at(group(json_object_get(p, "decode"), "RMS_NORM", "output_norm"), "weight_bytes"), 896 * 4,
-         0);
+    near("q8_0", "norm", at(group(json_object_get(p, "decode"), "ADD_RMS_NORM", "output_norm"), "weight_bytes"),
+         896 * 4, 0);
     near("q8_0", "bits", at(p, "weights_bytes") * 8 / at(p, "n_params"), 8.5, 0.01);
     json_decref(p);
     f.options.type = "q4_k"; // 896 inputs are no multiple of 256: those go to Q5_0, the others (ffn_down) stay

@@ -84,7 +84,50 @@ static void test_same_logits(void **state) {
     temp_folder_remove(&folder);
 }
 
+// A long request beside short ones: its heads are as many as the threads, but a task each would leave most threads without work.
+static void answer_together(const char *path, int threads, tally_logprob *out) {
+    enum { SHORT = 10, TOKENS = 6, REQUESTS = 2 };
+    int32_t ids[LONGEST];
+    make_ids(ids);
+    tally_engine_options o = {.threads = threads, .context = CONTEXT, .sequences = REQUESTS};
+    test_engine e = test_engine_open(path, &o);
+    tally_generation *g[REQUESTS];
+    tally_error err;
+    for (int i = 0; i < REQUESTS; i++) {
+        tally_request r = {.ids = ids, .n_ids = i ? SHORT : 1200, .max_tokens = TOKENS};
+        r.ignore_eos = true, r.logprobs = 1, r.speculation = TALLY_SPEC_OFF;
+        check(tally_generate(e.engine, &r, &g[i], &err), &err);
+    }
+    for (bool idle = false; !idle;) check(tally_engine_step(e.engine, &idle, &err), &err);
+    for (int i = 0; i < REQUESTS; i++) {
+        for (int t = 0; t < TOKENS; t++) {
+            int n;
+            const tally_logprob *p = tally_generation_logprobs(g[i], t, &n);
+            assert_true(p && n >= 1);
+            out[i * TOKENS + t] = p[0];
+        }
+        tally_generation_close(g[i]);
+    }
+    test_engine_close(&e);
+}
+
+static void test_unequal_lengths(void **state) {
+    (void)state;
+    temp_folder folder = temp_folder_make();
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.gguf", folder.path);
+    tiny_random_gguf(path, DTYPE_Q8_0, false, 5);
+    tally_logprob one[12], many[12];
+    answer_together(path, 1, one);
+    answer_together(path, 4, many); // 2 requests of 2 heads: 4 tasks
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(one[i].id, many[i].id);
+        assert_memory_equal(&one[i].logprob, &many[i].logprob, sizeof one[i].logprob);
+    }
+    temp_folder_remove(&folder);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_logits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_logits), cmocka_unit_test(test_unequal_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,10 +214,11 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     assert_int_equal(count_ops(&plain.list, OP_RMS_NORM), (2 + heads) * layers + 1);
     assert_int_equal(count_ops(&plain.list, OP_ADD), 2 * layers);
     assert_int_equal(count_ops(&plain.list, OP_ADD_RMS_NORM), 0);
-    // All sums but the last are followed by a norm; between the last and its norm stands the choice of rows.
-    assert_int_equal(count_ops(&fused.list, OP_ADD_RMS_NORM), 2 * layers - 1);
-    assert_int_equal(count_ops(&fused.list, OP_ADD), 1);
-    assert_int_equal(count_ops(&fused.list, OP_RMS_NORM), 2 + heads * layers);
+    // All sums are followed by a norm, the last one by the final norm. The rows are chosen before, in the last layer.
+    assert_int_equal(count_ops(&fused.list, OP_ADD_RMS_NORM), 2 * layers);
+    assert_int_equal(count_ops(&fused.list, OP_ADD), 0);
+    assert_int_equal(count_ops(&fused.list, OP_RMS_NORM), 1 + heads * layers);
+    assert_int_equal(count_ops(&fused.list, OP_GATHER_ROWS), 2);
     assert_int_equal(count_ops(&plain.list, OP_SWIGLU), layers);
     assert_int_equal(count_ops(&fused.list, OP_SWIGLU), 0);
     assert_int_equal(count_ops(&gated.list, OP_SWIGLU), layers);
@@ -271,7 +272,7 @@ static void poisoned_equals_clean(const char *path, const int32_t *ids, int n) {
     for (int at = 0; at < n; at += 9) {
         memset(b->workspace, 0xff, (size_t)b->workspace_bytes);
         memset(b->thread_scratch, 0xff, (size_t)b->thread_bytes);
-        for (int i = 0; i < 2; i++) memset(b->x_packed[i], 0xff, (size_t)(b->sizes.x_row[i] * b->sizes.x_rows));
+        for (int i = 0; i < X_FORMAT_COUNT; i++) memset(b->x_packed[i], 0xff, (size_t)b->sizes.x[i]);
         int rows = n - at < 9 ? n - at : 9;
         if (tally_session_eval(s, ids + at, rows, rows, test_collect, got, &err)) fail_msg("%s: %s", path, err.text);
     }

@@ -201,22 +201,22 @@ static status cpu_weight_upload(backend *base, const weight_set *weights, int id
 // ---- a step's memory -----------------------------------------------------------------------------------------------------
 
 static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const step_limits *limits) {
-    scratch_sizes s = {.x_rows = limits->max_rows};
+    scratch_sizes s = {0};
     for (int i = 0; i < g->n_ops; i++) {
         const op *o = &g->ops[i];
         if (o->code != OP_LINEAR && o->code != OP_EXPERT_LINEAR) continue;
         const weight *w = &g->weights->w[o->in[1].id];
+        int64_t x_rows = limits->max_rows * (o->in[0].n_dims == 3 ? o->in[0].dim[1] : 1);
         for (int p = 0; p < w->n_parts; p++) {
             x_format format = b->k.x_format[packed_type(w, p)];
-            int64_t bytes = (x_row_bytes(format, w->k) + 63) & ~(int64_t)63;
-            if (format != X_F32 && bytes > s.x_row[format]) s.x_row[format] = bytes;
+            int64_t bytes = x_rows * x_row_stride(format, w->k);
+            if (format != X_F32 && bytes > s.x[format]) s.x[format] = bytes;
             int64_t panels = keeps_rows(b, w) ? TASK_PANELS * pack_panel_bytes(packed_type(w, p), w->k) : 0;
             if (panels > s.panels) s.panels = panels;
         }
         if (o->code != OP_EXPERT_LINEAR) continue;
         int64_t entries = limits->max_rows * o->in[2].dim[1], need = entries + 2 * w->n_experts + 1;
         if (need > s.experts) s.experts = need;
-        if (entries > s.x_rows) s.x_rows = entries;
     }
     int64_t matmul = cpu_matmul_thread_bytes(b, g) + s.panels, attention = cpu_attention_thread_bytes(g);
     s.thread = matmul > attention ? matmul : attention;
@@ -228,11 +228,11 @@ static scratch_sizes scratch_of(const cpu_backend *b, const op_list *g, const st
 static int64_t cpu_scratch_bytes(const backend *base, const op_list *g, const step_limits *limits) {
     const cpu_backend *b = (const cpu_backend *)base;
     scratch_sizes s = scratch_of(b, g, limits);
-    int64_t x_row = 0;
-    for (int f = 0; f < X_FORMAT_COUNT; f++) x_row += s.x_row[f];
-    return x_row * s.x_rows + (s.thread + (int64_t)sizeof(task_stretch)) * pool_n_threads(b->threads) + s.split +
+    int64_t x = 0;
+    for (int f = 0; f < X_FORMAT_COUNT; f++) x += s.x[f];
+    return x + (s.thread + (int64_t)sizeof(task_stretch)) * pool_n_threads(b->threads) + s.split +
            s.experts * (int64_t)sizeof(int32_t) +
-           limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + sizeof(int32_t) + sizeof(bool));
+           limits->max_rows * (int64_t)(sizeof(int16_t) + sizeof(char *) + 2 * sizeof(int32_t));
 }
 
 static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_bytes, const cache_desc *desc,
@@ -254,7 +254,7 @@ static status cpu_prepare(backend *base, const op_list *g, int64_t workspace_byt
     b->stretches = aligned_alloc(64, (size_t)pool_n_threads(b->threads) * sizeof *b->stretches);
     bool all = b->split && b->stretches;
     for (int f = 0; f < X_FORMAT_COUNT; f++) {
-        b->x_packed[f] = pages_alloc(s->x_row[f] * s->x_rows);
+        b->x_packed[f] = pages_alloc(s->x[f]);
         all = all && b->x_packed[f];
     }
     b->expert_rows = malloc((size_t)s->experts * sizeof(int32_t) + 1);
@@ -279,7 +279,7 @@ static void cpu_destroy(backend *base) {
     pages_free(b->workspace, b->workspace_bytes);
     pages_free(b->thread_scratch, b->sizes.thread * pool_n_threads(b->threads));
     pages_free(b->split, b->sizes.split);
-    for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x_row[f] * b->sizes.x_rows);
+    for (int f = 0; f < X_FORMAT_COUNT; f++) pages_free(b->x_packed[f], b->sizes.x[f]);
     free(b->expert_rows);
     free(b->stretches);
     free(b->tile_first);
@@ -300,6 +300,24 @@ void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx) {
     } else {
         for (int i = 0; i < n; i++) fn(ctx, i, 0); // cpu_run has entered the floating-point environment
     }
+}
+
+typedef struct row_blocks {
+    pool_fn *fn;
+    void *ctx;
+    int n, per_block;
+} row_blocks;
+
+static void run_block(void *ctx, int i, int thread) {
+    const row_blocks *j = ctx;
+    int end = (i + 1) * j->per_block < j->n ? (i + 1) * j->per_block : j->n;
+    for (int r = i * j->per_block; r < end; r++) j->fn(j->ctx, r, thread);
+}
+
+void cpu_for_rows(cpu_backend *b, int n, int64_t numbers, pool_fn *fn, void *ctx) {
+    enum { BLOCK = 1 << 13 }; // numbers: what a thread asks for at a time
+    row_blocks j = {fn, ctx, n, numbers < BLOCK ? (int)(BLOCK / numbers) : 1};
+    cpu_for(b, (n + j.per_block - 1) / j.per_block, n * numbers, run_block, &j);
 }
 
 // The operation that made what `reader` found not to be finite. Sums are traced to their newest summand: the residual stream was

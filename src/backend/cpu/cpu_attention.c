@@ -86,24 +86,37 @@ static void run_split(const attention_job *j, int units, int last, int64_t work)
     }
 }
 
-// Too few units for every thread to get as many as the others.
-static bool worth_splitting(const cpu_backend *b, int units) {
-    int threads = pool_n_threads(b->threads);
-    return units < SPLIT_UNITS * threads && units % threads != 0;
+// Too few units for every thread to get as many as the others, or one of them longer, by an eighth, than a thread's share of all.
+static bool worth_splitting(const cpu_backend *b, int tiles) {
+    int threads = pool_n_threads(b->threads), units = tiles * b->cache.n_kv_heads;
+    int64_t pieces = 0, longest = 0;
+    for (int i = 0; i < tiles; i++) {
+        int64_t most = 0;
+        for (int r = b->tile_first[i]; r < b->tile_first[i + 1]; r++) {
+            int64_t n = b->in->pos[r] / KV_PIECE + 1;
+            if (n > most) most = n;
+        }
+        pieces += most;
+        if (most > longest) longest = most;
+    }
+    if (units > SPLIT_UNITS * threads) return false; // no room for their sums
+    bool uneven = longest * threads * 8 > pieces * b->cache.n_kv_heads * 9;
+    return uneven || (units < SPLIT_UNITS * threads && units % threads != 0);
 }
 
 // Tiles of neighbouring rows of one sequence; returns their number and fills tile_first and tile_tree. The rows of a sequence up to
 // the first that is not a chain's, at its position, are as without trees.
 static int make_tiles(cpu_backend *b, int rows_per_task) {
     const step_inputs *in = b->in;
-    int n = 0;
-    bool plain = true; // row r and those of its sequence before it
+    int n = 0, tree = -1; // the first row of r's sequence that is not plain
     for (int r = 0; r < in->n_rows; r++) {
-        bool starts = r == 0 || in->seq[r] != in->seq[r - 1], was_plain = plain;
-        plain = (starts || plain) && cpu_slot(in, r) == in->pos[r] && cpu_parent(in, r) == (starts ? -1 : r - 1);
-        if (starts || plain != was_plain || r - b->tile_first[n - 1] == rows_per_task) {
+        bool starts = r == 0 || in->seq[r] != in->seq[r - 1], had_tree = tree >= 0;
+        if (starts) tree = -1;
+        bool plain = cpu_slot(in, r) == in->pos[r] && cpu_parent(in, r) == (starts ? -1 : r - 1);
+        if (tree < 0 && !plain) tree = r;
+        if (starts || (tree >= 0) != had_tree || r - b->tile_first[n - 1] == rows_per_task) {
             b->tile_first[n] = r;
-            b->tile_tree[n++] = !plain;
+            b->tile_tree[n++] = tree;
         }
     }
     b->tile_first[n] = in->n_rows;
@@ -129,7 +142,7 @@ void cpu_attention(cpu_backend *b, const op *o) {
         if (b->in->pos[r] / KV_PIECE > last) last = b->in->pos[r] / KV_PIECE;
     }
     int64_t work = keys * tensor_row_len(&o->in[0]) * 2;
-    if (last > 0 && worth_splitting(b, units)) {
+    if (last > 0 && worth_splitting(b, tiles)) {
         run_split(&j, units, last, work);
     } else {
         cpu_for(b, units, work, attention_task, &j);

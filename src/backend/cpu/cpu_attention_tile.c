@@ -72,7 +72,8 @@ static const unsigned char *value_row(const attention_job *j, const attention_ti
 static void path_slots(const attention_job *j, const attention_tile *t, int row, int pos, int n, int32_t *slot) {
     const step_inputs *in = j->b->in;
     for (int i = 0; i < n && pos + i < t->first[row]; i++) slot[i] = pos + i;
-    for (int r = t->row0 + row; r >= 0 && in->pos[r] >= pos; r = cpu_parent(in, r)) {
+    int least = pos > t->first[row] ? pos : t->first[row];
+    for (int r = t->row0 + row; r >= 0 && in->pos[r] >= least; r = cpu_parent(in, r)) {
         if (in->pos[r] < pos + n) slot[in->pos[r] - pos] = cpu_slot(in, r);
     }
 }
@@ -110,39 +111,39 @@ static void path_scores(const attention_job *j, const attention_tile *t, row_que
     const cpu_backend *b = j->b;
     int32_t n = tokens_from(t, of.row, pos, KV_PANEL);
     if (n == 0) return;
-    const void *panel = path_panel(j, t, of.row, pos, n);
-    for (int q = of.first; q < of.end; q++, s += SCORE_STRIDE) {
-        kv_scores a = {.s = s, .q = t->q + q * t->d_pad, .k = panel, .n_t = &n, .n_q = 1, .d = t->d};
-        a.scale = j->o->args.attention.scale;
-        b->k.attention[b->cache.k_type]->scores(&a);
-    }
+    int32_t n_t[QUERY_BLOCK];
+    for (int i = 0; i < of.end - of.first; i++) n_t[i] = n;
+    kv_scores a = {.s = s, .q = t->q + of.first * t->d_pad, .n_t = n_t, .s_stride = SCORE_STRIDE, .q_stride = t->d_pad};
+    a.k = path_panel(j, t, of.row, pos, n), a.d = t->d, a.n_q = of.end - of.first, a.scale = j->o->args.attention.scale;
+    b->k.attention[b->cache.k_type]->scores(&a);
 }
 
 // Values one by one give the sums that a run of them gives: positions ascend either way.
 static void path_values(const attention_job *j, const attention_tile *t, row_queries of, const float *p, int pos) {
     const cpu_backend *b = j->b;
     int64_t row_bytes = kv_value_row_bytes(b->cache.v_type, t->d);
-    int32_t slot[KV_PANEL];
+    int32_t slot[KV_PANEL], n_t[QUERY_BLOCK];
     int n = tokens_from(t, of.row, pos, KV_PANEL);
     path_slots(j, t, of.row, pos, n, slot);
     for (int32_t i = 0, run; i < n; i += run) {
         for (run = 1; i + run < n && slot[i + run] == slot[i] + run && slot[i + run] % KV_BLOCK; run++) {}
-        for (int q = of.first; q < of.end; q++) {
-            kv_values a = {.o = t->piece_o + q * t->d_pad, .p = p + (q - of.first) * SCORE_STRIDE + i, .n_t = &run};
-            a.v = value_row(j, t, slot[i]), a.v_stride = row_bytes, a.d = t->d, a.n_q = 1;
-            b->k.attention[b->cache.v_type]->values(&a);
-        }
+        for (int q = 0; q < of.end - of.first; q++) n_t[q] = run;
+        kv_values a = {.o = t->piece_o + of.first * t->d_pad, .p = p + i, .n_t = n_t, .o_stride = t->d_pad};
+        a.p_stride = SCORE_STRIDE, a.v = value_row(j, t, slot[i]), a.v_stride = row_bytes, a.d = t->d;
+        a.n_q = of.end - of.first;
+        b->k.attention[b->cache.v_type]->values(&a);
     }
 }
 
-// Where the rows' paths begin, and the panels that all of them share. first: [n_rows]; returns the longest limit.
-static int find_paths(const attention_job *j, attention_tile *t, int n_rows, int32_t *first) {
+// Where the rows' paths leave what lies in the cache by position, at row `tree` or behind it, and the panels that all of them share.
+// first: [n_rows]; returns the longest limit.
+static int find_paths(const attention_job *j, attention_tile *t, int n_rows, int tree, int32_t *first) {
     const step_inputs *in = j->b->in;
     int most = 0;
     for (int row = 0; row < n_rows; row++) {
         int r = t->row0 + row;
         if (t->limit[row] > most) most = t->limit[row];
-        while (cpu_parent(in, r) >= 0) r = cpu_parent(in, r);
+        while (cpu_parent(in, r) >= tree) r = cpu_parent(in, r);
         first[row] = in->pos[r];
         int shared = first[row] - first[row] % KV_PANEL;
         if (shared < t->shared) t->shared = shared;
@@ -313,7 +314,8 @@ attention_tile attention_tile_start(const attention_job *j, int unit, int thread
     for (int r = 0; r < n_rows; r++) rows->limit[r] = b->in->pos[row0 + r] + 1;
     t.limit = rows->limit;
     t.shared = INT_MAX;
-    rows->most = b->tile_tree[tile] ? find_paths(j, &t, n_rows, rows->first) : rows->limit[n_rows - 1];
+    int tree = b->tile_tree[tile];
+    rows->most = tree >= 0 ? find_paths(j, &t, n_rows, tree, rows->first) : rows->limit[n_rows - 1];
     return t;
 }
 

@@ -37,11 +37,11 @@ enum {
 
 // What prepare allocates beside workspace and cache, counted in one place so that plan and allocation agree.
 typedef struct scratch_sizes {
-    int64_t x_row[X_FORMAT_COUNT], x_rows; // bytes of an activation row by format (X_F32: 0); how many rows
-    int64_t thread;                        // bytes per thread
-    int64_t panels;                        // of them, at the end, for the panels of a task that packs
-    int64_t experts;                       // int32 entries for MoE grouping
-    int64_t queries, split;                // of an attention task at most; bytes for pieces that wait to be merged
+    int64_t x[X_FORMAT_COUNT]; // activation rows of the projection that has most, by format (X_F32: 0)
+    int64_t thread;            // bytes per thread
+    int64_t panels;            // of them, at the end, for the panels of a task that packs
+    int64_t experts;           // int32 entries for MoE grouping
+    int64_t queries, split;    // of an attention task at most; bytes for pieces that wait to be merged
 } scratch_sizes;
 
 // The tasks of a projection that one thread begins with, [next, end). A line of the cache each.
@@ -70,8 +70,10 @@ typedef struct cpu_backend {
     unsigned char *x_packed[X_FORMAT_COUNT]; // owned; activation rows by format; X_F32 rows lie in the workspace
     unsigned char *thread_scratch;           // owned; thread_bytes for each thread
     int64_t thread_bytes;
-    int32_t *tile_first;     // owned [max_rows + 1]; attention: first row of each tile
-    bool *tile_tree;         // owned [max_rows]: some row's path does not lie in the cache by position
+    int32_t *tile_first; // owned [max_rows + 1]; attention: first row of each tile
+    int32_t *
+        tile_tree; // owned [max_rows]: the sequence's first row whose path does not lie in the cache by position, no later
+                   // than this tile's; -1: there is none
     int32_t *expert_rows;    // owned; MoE grouping: first row of each expert, experts that have rows, rows by expert
     task_stretch *stretches; // owned [threads]
     float *split;            // owned; attention: pieces that wait to be merged
@@ -116,6 +118,8 @@ typedef struct row_job {
 
 // Runs fn over n tasks, on the caller alone when the work (in numbers touched) is too small to share.
 void cpu_for(cpu_backend *b, int n, int64_t work, pool_fn *fn, void *ctx);
+// The same for n rows that touch so many numbers each: short neighbours are one task.
+void cpu_for_rows(cpu_backend *b, int n, int64_t numbers, pool_fn *fn, void *ctx);
 
 // Packs one panel of an expert (or of the only matrix) out of the file's rows, whose type is the segment's.
 void cpu_pack_panel(const cpu_segment *s, int64_t k, const void *const *rows, int64_t index, void *panel);

@@ -37,14 +37,14 @@ typedef struct convert_job {
     const tensor *x;
     x_format format;
     int64_t per_row; // slots of a row
-    int64_t k;
+    int64_t k, stride;
 } convert_job;
 
 static void convert_one(void *ctx, int i, int thread) {
     (void)thread;
     const convert_job *j = ctx;
     const float *x = cpu_row(j->b, j->x, i / j->per_row) + (j->per_row > 1 ? i % j->per_row * j->x->stride[1] : 0);
-    unsigned char *dst = j->b->x_packed[j->format] + i * j->b->sizes.x_row[j->format];
+    unsigned char *dst = j->b->x_packed[j->format] + i * j->stride;
     const cpu_kernels *k = &j->b->k;
     (j->format == X_BLOCK32    ? k->quantize_row32
      : j->format == X_BLOCK256 ? k->quantize_row256
@@ -58,10 +58,9 @@ static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
         int64_t stride = x->n_dims == 3 ? x->stride[1] : x->stride[0];
         return (x_rows){(const unsigned char *)cpu_row(b, x, 0), stride * (int64_t)sizeof(float)};
     }
-    int n = cpu_rows(b, x) * (int)per_row;
-    convert_job job = {b, x, format, per_row, k};
-    cpu_for(b, n, n * k * 2, convert_one, &job);
-    return (x_rows){b->x_packed[format], b->sizes.x_row[format]};
+    convert_job job = {b, x, format, per_row, k, x_row_stride(format, k)};
+    cpu_for_rows(b, cpu_rows(b, x) * (int)per_row, k * 2, convert_one, &job);
+    return (x_rows){b->x_packed[format], job.stride};
 }
 
 // acc = the sums of a tile over all of k: `pieces` equal parts, each by the kernel from zero, added in a binary tree. The
@@ -342,6 +341,7 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;
     const int64_t panels = start_job(&j.linear);
-    j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(b, panels * j.n_touched, ROW_TILE));
+    int rows = j.n_touched ? (int)(entries / j.n_touched) : 0;
+    j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(b, panels * j.n_touched, rows));
     run_tasks(b, (int64_t)j.n_touched * j.tasks_per_expert, panels * PANEL * w->k * entries, expert_task, &j);
 }

@@ -7,9 +7,8 @@
 #include "base/elementary.h"
 
 static void run_rows(cpu_backend *b, const op *o, const tensor *t, pool_fn *fn) {
-    int n = cpu_rows(b, t);
     row_job job = {b, o};
-    cpu_for(b, n, n * tensor_row_len(t), fn, &job);
+    cpu_for_rows(b, cpu_rows(b, t), tensor_row_len(t), fn, &job);
 }
 
 static void embed_row(void *ctx, int r, int thread) {
@@ -134,7 +133,7 @@ static void router_row(void *ctx, int r, int thread) {
 void cpu_router_topk(cpu_backend *b, const op *o) {
     row_job job = {b, o};
     const int n = cpu_rows(b, &o->in[0]);
-    cpu_for(b, n, n * o->in[0].dim[1] * o->args.router.n_used, router_row, &job);
+    cpu_for_rows(b, n, o->in[0].dim[1] * o->args.router.n_used, router_row, &job);
 }
 
 static void combine_row(void *ctx, int r, int thread) {

@@ -18,14 +18,22 @@ int64_t pack_panel_bytes(dtype type, int64_t k) {
     return (k + 1) / 2 * (2 * PANEL * 2); // 2 bytes each; odd k padded to whole cache lines
 }
 
-#define PACK_ROWS(number, type) \
-    for (int64_t i = 0; i < k; i++) { \
-        for (int j = 0; j < n_rows; j++) { \
-            number value; \
-            memcpy(&value, (const char *)rows + j * row_bytes + i * (int64_t)sizeof value, sizeof value); \
-            ((number *)panel)[place(type, i, j)] = value; \
+// panel[i][j] = rows[j][i] for n numbers of each row, a line of the cache of every row at a time.
+#define INTERLEAVE(name, number) \
+    static void name(number *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t n) { \
+        enum { LINE = 64 / sizeof(number) }; \
+        for (int64_t i = 0; i < n; i += LINE) { \
+            int64_t m = n - i < LINE ? n - i : LINE; \
+            for (int j = 0; j < n_rows; j++) { \
+                number line[LINE]; \
+                memcpy(line, (const char *)rows + j * row_bytes + i * (int64_t)sizeof(number), \
+                       (size_t)m * sizeof(number)); \
+                for (int64_t l = 0; l < m; l++) panel[(i + l) * PANEL + j] = line[l]; \
+            } \
         } \
     }
+INTERLEAVE(interleave16, uint16_t)
+INTERLEAVE(interleave32, uint32_t)
 
 void pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, int n_rows, int64_t k) {
     assert(n_rows >= 0 && n_rows <= PANEL);
@@ -34,13 +42,13 @@ void pack_panel(dtype type, void *panel, const void *rows, int64_t row_bytes, in
         return;
     }
     if (n_rows < PANEL || k % 2 != 0) memset(panel, 0, (size_t)pack_panel_bytes(type, k));
-    if (type == DTYPE_F32) {
-        PACK_ROWS(uint32_t, DTYPE_F32)
-    } else if (type == DTYPE_F16) {
-        PACK_ROWS(uint16_t, DTYPE_F16)
+    if (type == DTYPE_F16) {
+        interleave16(panel, rows, row_bytes, n_rows, k);
     } else {
-        PACK_ROWS(uint16_t, DTYPE_BF16)
+        interleave32(panel, rows, row_bytes, n_rows, type == DTYPE_F32 ? k : k / 2); // BF16: pairs of k
     }
+    for (int j = 0; type == DTYPE_BF16 && k % 2 && j < n_rows; j++)
+        memcpy((uint16_t *)panel + place(type, k - 1, j), (const char *)rows + j * row_bytes + (k - 1) * 2, 2);
 }
 
 void unpack_row(dtype type, float *dst, const void *panel, int j, int64_t k) {
@@ -68,3 +76,5 @@ int64_t x_row_bytes(x_format format, int64_t k) {
     default: return 4 * k;
     }
 }
+
+int64_t x_row_stride(x_format format, int64_t k) { return (x_row_bytes(format, k) + 63) & ~(int64_t)63; }

@@ -29,5 +29,6 @@ void quant_unpack_row(dtype type, float *dst, const void *panel, int j, int64_t 
 
 // Bytes of an activation row of k numbers in a format (block formats: a multiple of the block).
 int64_t x_row_bytes(x_format format, int64_t k);
+int64_t x_row_stride(x_format format, int64_t k); // from one row to the next: whole lines of the cache
 
 #endif
