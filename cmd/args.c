@@ -176,6 +176,23 @@ static int check_needs(const command *cmd, const row_set *given) {
     return 0;
 }
 
+static int check_only(const command *cmd, const row_set *given) {
+    for (const option_only *only = option_onlys; only->name; only++) {
+        if (!(only->commands & cmd->bit) || !has_row(given, find_row(cmd, str_from(only->name)))) continue;
+        row_set allowed = {0};
+        add_row(&allowed, find_row(cmd, str_from(only->name)));
+        const char *list = only->with;
+        str name;
+        while (next_name(&list, &name)) add_row(&allowed, find_row(cmd, name));
+        for (const option_row *row = option_table; row->names; row++) {
+            if (has_row(given, row) && !has_row(&allowed, row))
+                return usage_error("%s says nothing with %s, which takes %s only; leave it out", row->names, only->name,
+                                   only->with);
+        }
+    }
+    return 0;
+}
+
 static int text_without_option(const command *cmd, const char *text) {
     if (cmd->bit & (CMD_TOKENIZE | CMD_DETOKENIZE)) {
         return usage_error("tally %s does not know what '%s' is for; it reads standard input: %s | tally %s -m MODEL",
@@ -222,7 +239,8 @@ int args_parse(const command *cmd, int argc, char **argv, options *o, bool *help
         return cmd->bit & MODEL_BY_PLACE ? usage_error("tally %s needs a model: tally %s MODEL", cmd->name, cmd->name)
                                          : usage_error("tally %s needs a model: -m MODEL", cmd->name);
     }
-    return check_needs(cmd, &given);
+    int rc = check_only(cmd, &given);
+    return rc ? rc : check_needs(cmd, &given);
 }
 
 void args_deinit(options *o) {

@@ -30,13 +30,17 @@ enum {
 const option_row option_table[] = {
     TEXT("Model", "-m, --model", "MODEL", model, CACHES | CODES,
          "Hugging Face folder, .gguf file, or org/name in the Hugging Face cache"),
-    INT("Model", "-c, --ctx-size", "N", context, PROMPTS, 0, INT_MAX, CONTEXT_AUTO,
+    INT("Model", "-c, --ctx-size", "N", context, PROMPTS & ~CMD_EVAL, 0, INT_MAX, CONTEXT_AUTO,
         "positions of the context; 0: the model's maximum, or less if memory is short; default: as many as the prompt "
         "and -n need, without -n as 0"),
+    INT("Model", "-c, --ctx-size", "N", context, CMD_EVAL, 0, INT_MAX, CONTEXT_AUTO,
+        "positions of the context; 0: the model's maximum, or less if memory is short; default: as many as there are "
+        "tokens, at most the maximum"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_INSPECT, 0, INT_MAX, CONTEXT_AUTO,
         "positions that the memory plan is for; 0 and default: the model's maximum"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_CHAT, 0, INT_MAX, CONTEXT_AUTO,
-        "positions of the context; 0: the model's maximum; default 8192, or the maximum if that is less"),
+        "positions of the context; 0: the model's maximum, or less if memory is short; default 8192, or the maximum if "
+        "that is less"),
     INT("Model", "-c, --ctx-size", "N", context, CMD_PLAN, 0, INT_MAX, CONTEXT_AUTO,
         "positions a token of the decode step attends to; 0: the model's maximum; default 4096"),
     INT("Model", "-b, --batch-size", "N", batch, PLANS, 1, 65536, 0,
@@ -216,5 +220,10 @@ const option_need option_needs[] = {
     {CMD_BENCH, "--spec-prompts, --spec-stops, --spec-plain", "--spec-suite"},
     {CMD_BENCH, "--temp, --top-k, --top-p, --min-p, --repeat-penalty, --presence-penalty, --frequency-penalty, --seed",
      "--spec-suite"},
+    {0},
+};
+
+const option_only option_onlys[] = {
+    {CMD_BENCH, "--machine", "-t, -o"},
     {0},
 };

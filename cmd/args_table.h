@@ -31,7 +31,15 @@ typedef struct option_need {
     const char *needs;
 } option_need;
 
+// Options that stand alone: none but those of `with` say something beside them.
+typedef struct option_only {
+    unsigned commands;
+    const char *name;
+    const char *with; // as in option_row
+} option_only;
+
 // Terminated by a row without names.
 extern const option_need option_needs[];
+extern const option_only option_onlys[];
 
 #endif

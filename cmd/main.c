@@ -96,7 +96,12 @@ static void print_command(const command *cmd) {
 }
 
 static void print_environment(void) {
-    for (int i = 0; i < ENV_COUNT; i++) printf("%-14s %s\n", env_text((env_name)i), env_help((env_name)i));
+    int width = 0;
+    for (int i = 0; i < ENV_COUNT; i++) {
+        int n = (int)strlen(env_text((env_name)i));
+        width = n > width ? n : width;
+    }
+    for (int i = 0; i < ENV_COUNT; i++) printf("%-*s  %s\n", width, env_text((env_name)i), env_help((env_name)i));
 }
 
 static const command *find_command(const char *name) {

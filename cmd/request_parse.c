@@ -69,6 +69,12 @@ static status check_fields(const line_parser *p) {
     return STATUS_OK;
 }
 
+// A string without zero bytes, which C's functions read whole; NULL: anything else.
+static const char *plain_string(const json_t *v) {
+    const char *text = json_string_value(v);
+    return text && strlen(text) == json_string_length(v) ? text : NULL;
+}
+
 // ---- the prompt ----------------------------------------------------------------------------------------------------------
 
 static status id_list(const line_parser *p, const json_t *list) {
@@ -214,10 +220,11 @@ static status parse_stops(const line_parser *p) {
     if (!p->out->stops) return error_no_memory(p->err, n * sizeof *p->out->stops);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_is_array(v) ? json_array_get(v, i) : v;
-        const char *text = json_string_value(item);
+        const char *text = plain_string(item);
         if (!text || !*text)
             return error_set(p->err, STATUS_BAD_ARGUMENT,
-                             "%s: stop must be a text that is not empty, or a list of such", p->where);
+                             "%s: stop must be a text that is not empty and has no \\u0000, or a list of such",
+                             p->where);
         p->out->stops[i] = text;
     }
     p->out->request.stops = p->out->stops;
@@ -241,7 +248,8 @@ static status parse_bias(const line_parser *p) {
     json_object_foreach((json_t *)(uintptr_t)v, name, value) {
         char *end;
         long long id = *name >= '0' && *name <= '9' ? strtoll(name, &end, 10) : -1;
-        bool forbids = json_is_string(value) && strcmp(json_string_value(value), "-inf") == 0;
+        const char *word = plain_string(value);
+        bool forbids = word && strcmp(word, "-inf") == 0;
         if (id < 0 || *end || id > INT32_MAX || (!forbids && !json_is_number(value)))
             return error_set(p->err, STATUS_BAD_ARGUMENT,
                              "%s: logit_bias \"%.40s\": expected a token id and a number or \"-inf\"", p->where, name);
@@ -255,7 +263,7 @@ static status parse_bias(const line_parser *p) {
 static status parse_spec(const line_parser *p) {
     const json_t *v = given(p, "spec");
     if (!v) return STATUS_OK;
-    const char *name = json_string_value(v);
+    const char *name = plain_string(v);
     p->out->request.speculation = speculation_mode(name);
     if (p->out->request.speculation == TALLY_SPEC_DEFAULT)
         return error_set(p->err, STATUS_BAD_ARGUMENT,
@@ -272,7 +280,7 @@ tally_status request_parse(const request_defaults *d, const char *line, size_t l
     *out = (parsed_request){.request = request_from_options(d->o, d->bias, 0), .seed = d->o->seed};
     line_parser p = {.d = d, .out = out, .err = (error *)err};
     snprintf(p.where, sizeof p.where, "line %zu", number);
-    status st = json_parse_object(&out->root, line, len, p.where, p.err);
+    status st = json_parse_object(&out->root, line, len, JSON_ALLOW_NUL, p.where, p.err);
     p.root = out->root;
     if (!st) st = check_fields(&p);
     if (!st) st = parse_numbers(&p);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-status json_parse_object(json_t **out, const char *data, size_t len, const char *where, error *err) {
+status json_parse_object(json_t **out, const char *data, size_t len, size_t flags, const char *where, error *err) {
     json_error_t e;
-    *out = json_loadb(data, len, JSON_REJECT_DUPLICATES, &e);
+    *out = json_loadb(data, len, JSON_REJECT_DUPLICATES | flags, &e);
     if (!*out && e.line < 0 && !e.text[0]) { // jansson leaves the error untouched where an allocation failed
         return error_set(err, STATUS_NO_MEMORY, "%s: out of memory while parsing %zu bytes of JSON", where, len);
     }

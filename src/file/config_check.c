@@ -44,15 +44,14 @@ static status check_rope(const model_config *c, const char *where, error *err) {
 }
 
 static status check_moe(const model_config *c, const char *where, error *err) {
-    bool any_dense = false, any_moe = false;
-    for (int i = 0; i < c->n_layers; i++) {
-        if (c->layer_is_moe[i])
-            any_moe = true;
-        else
-            any_dense = true;
-    }
-    if (any_dense && c->ffn_dim < 1) {
-        return error_set(err, STATUS_BAD_FILE, "%s: has layers with a dense MLP but does not say its width", where);
+    int dense = -1, moe = -1; // the last of each kind
+    for (int i = 0; i < c->n_layers; i++) *(c->layer_is_moe[i] ? &moe : &dense) = i;
+    bool any_moe = moe >= 0;
+    if (dense >= 0 && c->ffn_dim < 1) {
+        return error_set(
+            err, STATUS_BAD_FILE,
+            "%s: layer %d has a dense MLP, but its width (intermediate_size, feed_forward_length) is not given", where,
+            dense);
     }
     if (!any_moe && c->n_experts == 0) return STATUS_OK;
     if (c->n_experts < 1 || c->n_experts_used < 1 || c->n_experts_used > c->n_experts) {
@@ -61,7 +60,10 @@ static status check_moe(const model_config *c, const char *where, error *err) {
                          c->n_experts_used, c->n_experts);
     }
     if (any_moe && c->expert_ffn_dim < 1) {
-        return error_set(err, STATUS_BAD_FILE, "%s: has layers with experts but does not say their width", where);
+        return error_set(
+            err, STATUS_BAD_FILE,
+            "%s: layer %d has experts, but their width (moe_intermediate_size, expert_feed_forward_length) is %d",
+            where, moe, c->expert_ffn_dim);
     }
     return STATUS_OK;
 }
@@ -94,6 +96,11 @@ status config_add_stop_id(model_config *c, int64_t id, const char *where, error 
     }
     c->stop_ids[c->n_stop_ids++] = (int32_t)id;
     return STATUS_OK;
+}
+
+void config_yarn_context(model_config *c) {
+    double stretched = floor(c->rope.original_context * c->rope.factor);
+    if (stretched > c->context_length) c->context_length = stretched < INT32_MAX / 2 ? (int)stretched : INT32_MAX / 2;
 }
 
 double config_yarn_attention_factor(double factor, double mscale) {

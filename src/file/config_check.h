@@ -18,4 +18,8 @@ status config_add_stop_id(model_config *c, int64_t id, const char *where, error 
 // yarn's factor on cosine and sine where the file gives none: 0.1 ln(factor) + 1, and 1 for factor <= 1.
 double config_yarn_attention_factor(double factor, double mscale);
 
+// The context that yarn stretches to, original times factor, where that is more than the file's own number: Qwen's recipe adds the scaling
+// and leaves max_position_embeddings as it was.
+void config_yarn_context(model_config *c);
+
 #endif

@@ -80,7 +80,7 @@ static status get_number(reader *r, const char *rest, double *out, bool *found) 
     return gguf_get_float(r->g, full_key(r, rest), out, found, r->err);
 }
 
-// Keys that were understood above, and those that do not touch the forward pass.
+// Keys that are read below, and those that do not touch the forward pass.
 static bool key_is_known(str rest) {
     static const char *const known[] = {
         "block_count",
@@ -243,13 +243,14 @@ static status read_experts(reader *r) {
 
 static status read_yarn(reader *r) {
     rope_config *rope = &r->c->rope;
-    bool found;
-    double attn_factor = 1, ext_factor = 1;
+    bool found, original;
+    double attn_factor = 1, ext_factor = 1; // yarn_attn_factor is llama.cpp's for grok alone
     rope->original_context = r->c->context_length;
     rope->beta_fast = 32;
     rope->beta_slow = 1;
     rope->truncate = true;
-    TRY(get_number(r, "rope.scaling.original_context_length", &rope->original_context, &found));
+    TRY(get_number(r, "rope.scaling.original_context_length", &rope->original_context, &original));
+    if (original) config_yarn_context(r->c);
     TRY(get_number(r, "rope.scaling.yarn_beta_fast", &rope->beta_fast, &found));
     TRY(get_number(r, "rope.scaling.yarn_beta_slow", &rope->beta_slow, &found));
     TRY(get_number(r, "rope.scaling.attn_factor", &attn_factor, &found));
@@ -283,7 +284,7 @@ static status read_rope_scaling(reader *r) {
         return error_set(r->err, STATUS_UNSUPPORTED, "%s: key %s is \"%s\"; tally knows none, linear and yarn", r->path,
                          full_key(r, "rope.scaling.type"), show_name(type).text);
     }
-    return STATUS_OK;
+    return expect_number(r, "rope.scaling.attn_factor", 1); // llama.cpp multiplies by it without yarn, too
 }
 
 static status read_rope(reader *r) {

@@ -139,6 +139,8 @@ static status refuse_variants(reader *r) {
     if (act && !json_is_null(act) && (!name || (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0))) {
         return refuse(r, "hidden_act", act);
     }
+    const json_t *causal = json_object_get(r->root, "is_causal"); // embedders
+    if (json_is_false(causal)) return refuse(r, "is_causal", causal);
     const json_t *scoring = json_object_get(r->root, "scoring_func");
     if (json_is_string(scoring) && strcmp(json_string_value(scoring), "softmax") != 0)
         return refuse(r, "scoring_func", scoring);
@@ -227,6 +229,20 @@ static status read_heads(reader *r) {
     return STATUS_OK;
 }
 
+// Dual chunk attention (Qwen2.5-1M) is plain attention up to the length the model was trained with, and tally stops there.
+static status read_dual_chunks(reader *r) {
+    static const char field[] = "dual_chunk_attention_config";
+    const json_t *v = json_object_get(r->root, field);
+    if (!v || is_neutral(v, 0)) return STATUS_OK;
+    int64_t n = 0;
+    bool found = false;
+    if (json_is_object(v))
+        TRY(json_get_int(v, r->path, "original_max_position_embeddings", 1, INT32_MAX, &n, &found, r->err));
+    if (!found) return refuse(r, field, v);
+    if (n < r->c->context_length) r->c->context_length = (int)n;
+    return STATUS_OK;
+}
+
 static status read_sizes(reader *r) {
     model_config *c = r->c;
     bool found;
@@ -240,6 +256,7 @@ static status read_sizes(reader *r) {
     }
     c->context_length = c->family == FAMILY_LLAMA ? 2048 : 32768;
     TRY(get_count(r, "max_position_embeddings", INT32_MAX, &c->context_length, &found));
+    TRY(read_dual_chunks(r));
     TRY(json_get_number(r->root, r->path, "rms_norm_eps", &eps, &found, r->err));
     c->rms_eps = (float)eps;
     return read_heads(r);
@@ -379,12 +396,13 @@ static status read_llama3(rope_reader *p) {
 static status read_yarn(rope_reader *p) {
     rope_config *rope = &p->r->c->rope;
     double mscale = 0, mscale_all_dim = 0;
-    bool found;
+    bool found, original;
     rope->scaling = ROPE_YARN;
     rope->original_context = p->r->c->context_length;
-    TRY(read_original_context(p, &found));
+    TRY(read_original_context(p, &original));
     TRY(rope_number(p, "factor", &rope->factor, &found));
     if (!found) rope->factor = p->r->c->context_length / rope->original_context;
+    if (original && found) config_yarn_context(p->r->c);
     TRY(rope_number(p, "beta_fast", &rope->beta_fast, &found));
     TRY(rope_number(p, "beta_slow", &rope->beta_slow, &found));
     if (rope->beta_fast == 0) rope->beta_fast = 32;
@@ -477,7 +495,7 @@ static status get_float(reader *r, const hf_text *text, const json_t *root, cons
 
 static status read_generation(reader *r, const hf_text *text) {
     json_t *root;
-    TRY(json_parse_object(&root, text->data, text->len, text->path, r->err));
+    TRY(json_parse_object(&root, text->data, text->len, 0, text->path, r->err));
     sampling_defaults *s = &r->c->sampling;
     int64_t k = 0;
     bool found;
@@ -515,7 +533,7 @@ static status read_all(reader *r, const hf_text *generation) {
 status hf_read_config(model_config *out, const hf_text *config, const hf_text *generation, error *err) {
     *out = (model_config){.bos_id = -1};
     json_t *root;
-    TRY(json_parse_object(&root, config->data, config->len, config->path, err));
+    TRY(json_parse_object(&root, config->data, config->len, 0, config->path, err));
     reader r = {root, config->path, out, err};
     status code = read_all(&r, generation);
     json_decref(root);

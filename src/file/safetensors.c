@@ -154,7 +154,7 @@ static status read_header(safetensors *s, int file, error *err) {
                          f->path, len, f->map.size - 8 < MAX_HEADER_BYTES ? f->map.size - 8 : (size_t)MAX_HEADER_BYTES);
     }
     json_t *root;
-    TRY(json_parse_object(&root, (const char *)f->map.data + 8, (size_t)len, f->path, err));
+    TRY(json_parse_object(&root, (const char *)f->map.data + 8, (size_t)len, 0, f->path, err));
     size_t first = s->n_entries;
     status code = STATUS_OK;
     const char *key;
@@ -249,7 +249,7 @@ static status open_sharded(safetensors *s, const char *folder, error *err) {
     mapfile text;
     TRY(mapfile_read(&text, path, MAX_INDEX_BYTES, err));
     json_t *index;
-    status code = json_parse_object(&index, (const char *)text.data, text.size, path, err);
+    status code = json_parse_object(&index, (const char *)text.data, text.size, 0, path, err);
     mapfile_close(&text);
     if (code != STATUS_OK) return code;
     code = open_listed(s, folder, path, index, err);

@@ -173,11 +173,12 @@ static void test_rope_scaling(void **state) {
     tiny(&w, "qwen2", NULL);
     gguf_writer_str(&w, "qwen2.rope.scaling.type", "yarn");
     gguf_writer_f32(&w, "qwen2.rope.scaling.factor", 4);
-    gguf_writer_u32(&w, "qwen2.rope.scaling.original_context_length", 16);
+    gguf_writer_u32(&w, "qwen2.rope.scaling.original_context_length", 32);
     gguf_writer_f32(&w, "qwen2.rope.scaling.yarn_attn_factor",
                     0.878f); // of DeepSeek-R1-0528-Qwen3-8B; llama.cpp reads it for grok only
     read_config(&w, &c);
-    assert_true(c.rope.scaling == ROPE_YARN && c.rope.factor == 4 && c.rope.original_context == 16 && c.rope.truncate);
+    assert_true(c.rope.scaling == ROPE_YARN && c.rope.factor == 4 && c.rope.original_context == 32 && c.rope.truncate);
+    assert_int_equal(c.context_length, 128); // not the file's 64
     assert_true(c.rope.beta_fast == 32 && c.rope.beta_slow == 1);
     assert_true(fabs(c.rope.attention_factor - (0.1 * log(4) + 1)) < 1e-12);
     gguf_writer_deinit(&w);
@@ -187,6 +188,11 @@ static void test_rope_scaling(void **state) {
     gguf_writer_f32(&w, "qwen2.rope.scaling.factor", 2);
     read_config(&w, &c);
     assert_true(c.rope.scaling == ROPE_LINEAR && c.rope.factor == 2);
+    gguf_writer_deinit(&w);
+
+    tiny(&w, "llama", NULL);
+    gguf_writer_f32(&w, "llama.rope.scaling.attn_factor", 1.19f);
+    expect_config_refused(&w, STATUS_UNSUPPORTED, "rope.scaling.attn_factor is 1.19");
     gguf_writer_deinit(&w);
 
     tiny(&w, "llama", "freq_base"); // llama: 10000; divisors stay a tensor

@@ -206,8 +206,14 @@ static void test_yarn(void **state) {
     assert_true(fabs(c.rope.attention_factor - (0.1 * log(4) + 1)) < 1e-15);
     c = accept(qwen2, YARN(",\"factor\":null,\"original_max_position_embeddings\":64"), NULL);
     assert_true(c.rope.factor == 4); // 256 / 64
+    assert_int_equal(c.context_length, 256);
     c = accept(qwen2, YARN(",\"factor\":4"), NULL);
-    assert_true(c.rope.original_context == 256);
+    assert_true(c.rope.original_context == 256 && c.context_length == 256);
+    // Qwen's recipe: max_position_embeddings stays what the model was trained with
+    c = accept(qwen2, YARN(",\"factor\":4,\"original_max_position_embeddings\":256"), NULL);
+    assert_true(c.context_length == 1024 && c.rope.original_context == 256);
+    c = accept(qwen2, YARN(",\"factor\":1e8,\"original_max_position_embeddings\":256"), NULL);
+    assert_int_equal(c.context_length, INT32_MAX / 2);
     c = accept(qwen2, YARN(",\"factor\":4,\"attention_factor\":1.5,\"mscale\":2,\"mscale_all_dim\":1"), NULL);
     assert_true(c.rope.attention_factor == 1.5);
     c = accept(qwen2, YARN(",\"factor\":4,\"mscale\":2,\"mscale_all_dim\":1"), NULL);
@@ -244,7 +250,7 @@ static void test_experts(void **state) {
     assert_true(!c.layer_is_moe[0] && c.n_experts == 0 && c.n_experts_used == 0);
     accept(qwen3_moe, "{\"use_qk_norm\":true,\"qkv_bias\":false,\"shared_expert_intermediate_size\":0}", NULL);
     refuse(qwen3_moe, "{\"intermediate_size\":\"DELETE\",\"mlp_only_layers\":[0]}", STATUS_BAD_FILE,
-           "dense MLP but does not say its width");
+           "layer 0 has a dense MLP, but its width");
     refuse(qwen3_moe, "{\"num_local_experts\":\"DELETE\"}", STATUS_BAD_FILE, "num_experts is missing");
     refuse(qwen3_moe, "{\"num_experts\":4}", STATUS_BAD_FILE, "num_experts is 4 but num_local_experts is 8");
     refuse(qwen3_moe, "{\"num_experts_per_tok\":9}", STATUS_BAD_FILE, "9 of 8 experts");
@@ -278,12 +284,18 @@ static void test_refused_fields(void **state) {
         "{\"qkv_bias\":true}",
         "{\"attention_chunk_size\":8192}",
         "{\"num_local_experts\":8}",
+        "{\"is_causal\":false}",
+        "{\"dual_chunk_attention_config\":{\"chunk_size\":64}}",
     };
     for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
         char field[64];
         sscanf(patches[i], "{\"%63[^\"]", field);
         refuse(qwen3, patches[i], STATUS_UNSUPPORTED, field);
     }
+    accept(qwen3, "{\"is_causal\":true}", NULL);
+    model_config c = accept(
+        qwen2, "{\"dual_chunk_attention_config\":{\"chunk_size\":64,\"original_max_position_embeddings\":96}}", NULL);
+    assert_int_equal(c.context_length, 96);
     refuse(llama, "{\"use_qk_norm\":true}", STATUS_UNSUPPORTED, "use_qk_norm is true");
     refuse(qwen3, "{\"mlp_bias\":true}", STATUS_UNSUPPORTED, "mlp_bias is true");
     refuse(qwen2, "{\"layer_types\":[\"full_attention\",\"sliding_attention\"]}", STATUS_UNSUPPORTED,
