@@ -21,9 +21,9 @@ SIMDE_MAKE = CPPFLAGS=-DTALLY_ALL_X86_LEVELS $(MAKE) BUILD=$(SIMDE_BUILD) \
 check-arm: $(BUILD)/$(DUMP)
 	+$(ARM_MAKE) $(ARM_BUILD)/tally $(addprefix $(ARM_BUILD)/,$(DUMP) $(KERNEL_TESTS))
 	for t in $(KERNEL_TESTS); do $(QEMU) $(ARM_BUILD)/$$t || exit 1; done
-	scripts/check-levels.sh $(BUILD)/$(DUMP) "$(QEMU) $(ARM_BUILD)/$(DUMP)"
+	LEVELS="neon dotprod i8mm" scripts/check-levels.sh $(BUILD)/$(DUMP) "$(QEMU) $(ARM_BUILD)/$(DUMP)"
 
 check-simde: $(BUILD)/$(DUMP)
 	+$(SIMDE_MAKE) $(addprefix $(SIMDE_BUILD)/,$(DUMP) $(KERNEL_TESTS))
 	for t in $(KERNEL_TESTS); do $(SIMDE_BUILD)/$$t || exit 1; done
-	scripts/check-levels.sh $(BUILD)/$(DUMP) $(SIMDE_BUILD)/$(DUMP)
+	LEVELS="avx2 avx512 avx512vnni amx" scripts/check-levels.sh $(BUILD)/$(DUMP) $(SIMDE_BUILD)/$(DUMP)

@@ -38,6 +38,13 @@ shift $((OPTIND - 1))
 tally=${TALLY:-build/release/tally}
 [ -x "$tally" ] || { echo "spec-suite.sh: $tally is not there; run make first" >&2; exit 1; }
 mkdir -p "$folder"
+# Cells of another build or other prompts would stand in the same table.
+settings="tally: $(cksum <"$tally"), prompts: $(cksum <"$prompts")"
+[ -e "$folder/settings" ] || echo "$settings" >"$folder/settings"
+[ "$settings" = "$(cat "$folder/settings")" ] || {
+  echo "spec-suite.sh: $folder holds cells of $(cat "$folder/settings"), not of $settings; give another -o, or remove the folder" >&2
+  exit 2
+}
 n_prompts=$(grep -c '^=== ' "$prompts")
 
 # ---- the cells: file, weight (answers of every prompt), model, draft, arguments ----------------------------------------------
@@ -181,7 +188,7 @@ awk -v n_cells="${#cells[@]}" '
     }
   }
   END {
-    printf "%d of %d cells; %d answers of %s tokens, of which %d equal plain decoding and the same answer in every other cell.\n", n, n_cells, answers, n_gen, all_equal
+    printf "%d of %d cells; %d answers of up to %s tokens, of which %d equal plain decoding and the same answer in every other cell.\n", n, n_cells, answers, n_gen, all_equal
     printf "Builds:"; for (b in build) printf " %s", b; print "\n"
     print "| model | mode | sampling | parallel | threads | equal plain | other text than in other cells | tokens | drafted | accepted | tokens/step | shadow checks | plain not OK | drafted not OK |"
     print "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"

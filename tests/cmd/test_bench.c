@@ -192,6 +192,9 @@ static void test_refusals(void **state) {
     cli_assert_contains(r.err, "--trace");
     CLI(&r, "bench", "-p", "5000");
     assert_int_equal(r.exit_code, 2);
+    CLI(&r, "bench", "--machine", "-t", "1", "-m", f->text_model);
+    assert_int_equal(r.exit_code, 2);
+    cli_assert_contains(r.err, "-m, --model says nothing with --machine, which takes -t, -o only");
     if (access("/dev/full", W_OK) != 0) return;
     const char *const args[] = {"bench", "-m", f->text_model, "-p", "4",          "-n",        "0",
                                 "-r",    "1",  "-t",          "1",  "--measured", f->measured, NULL};

@@ -280,7 +280,7 @@ static void test_interrupts(void **state) {
     snprintf(script, sizeof script, "hello\r");
     child_write(&c, script);
     child_expect(&c, "hello\r\n");
-    usleep(300 * 1000);
+    child_expect_more(&c, 3);
     child_write(&c, "\003"); // stops the answer, which would take thousands of tokens
     prompt(&c);
     snprintf(script, sizeof script, "/save %s\r", f->saved);
@@ -289,7 +289,7 @@ static void test_interrupts(void **state) {
     prompt(&c);
     child_write(&c, "more\r");
     child_expect(&c, "more\r\n");
-    usleep(300 * 1000);
+    child_expect_more(&c, 3);
     child_write(&c, "\003");
     prompt(&c);
     child_write(&c, "\003"); // twice in a row

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -298,7 +297,10 @@ static void test_bad_lines(void **state) {
         {"{\"prompt\": \"a\", \"ignore_eos\": 1}", "ignore_eos"},
         {"{\"prompt\": \"a\", \"tools\": 1, \"messages\": null, \"n\": 0}", NULL},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 1}", "tools"},
+        {"{\"prompt\": \"a\", \"stop\": \"q\\u0000\"}", "no \\u0000"},
+        {"{\"prompt\": \"a\", \"spec\": \"off\\u0000\"}", "spec"},
         {"{\"prompt\": \"b\", \"n\": 2}", NULL},
+        {"{\"prompt\": \"a\\u0000b\", \"n\": 2}", NULL},
     };
     enum { N = sizeof cases / sizeof *cases };
     FILE *out = fopen(f->file, "w");
@@ -323,6 +325,9 @@ static void test_bad_lines(void **state) {
         cli_assert_contains(text, cases[i].message);
         assert_int_equal(json_integer_value(json_object_get(json_array_get(answers, i), "line")), line);
     }
+    size_t one = json_array_size(json_object_get(json_array_get(answers, 0), "prompt_ids"));
+    assert_int_equal(json_array_size(json_object_get(json_array_get(answers, N - 1), "prompt_ids")),
+                     one + 2); // a, 0, b
     json_decref(answers);
 }
 
@@ -447,12 +452,17 @@ static void test_interrupt(void **state) {
     }
     assert_true(n == 2 || n == 3); // the third line may not have been read yet
     child_free(&c);
-    CHILD(&c, false, "run", "-m", f->model, "--requests", "-"); // while it copies a pipe
-    child_write(&c, "{\"prompt\": \"a\", \"n\": 1}\n");
-    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);
-    kill(c.pid, SIGINT);
-    assert_int_equal(child_end(&c), 130);
-    child_free(&c);
+    int code = 0;
+    for (int ms = 200; code != 130 && ms <= 5000;
+         ms *= 5) { // while it copies a pipe, which a slow machine begins later
+        CHILD(&c, false, "run", "-m", f->model, "--requests", "-");
+        child_write(&c, "{\"prompt\": \"a\", \"n\": 1}\n");
+        usleep((unsigned)ms * 1000);
+        kill(c.pid, SIGINT);
+        code = child_end(&c);
+        child_free(&c);
+    }
+    assert_int_equal(code, 130);
     CHILD(&c, false, "run", "-m", f->model, "--requests", "-", "-c", "4096"); // while it waits for a line
     child_write(&c, "{\"prompt\": \"a\", \"n\": 1, \"ignore_eos\": true}\n");
     child_expect(&c, "}\n");

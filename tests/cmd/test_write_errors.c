@@ -94,11 +94,13 @@ static void test_standard_output(void **state) {
     FULL("", "bench", "-m", f->model, "-p", "4", "-n", "2", "-r", "1", "-t", "1", "-o", "json");
 }
 
-static void limit_files(rlim_t bytes) {
+static rlim_t limit_files(rlim_t bytes) { // what it was
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    rlim_t before = limit.rlim_cur;
     limit.rlim_cur = bytes;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    return before;
 }
 
 static int files_in(const fixture *f) {
@@ -118,9 +120,9 @@ static void test_files(void **state) {
     cli_result r;
     int before = files_in(f);
     assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
-    limit_files(ROOM);
+    rlim_t limit = limit_files(ROOM);
     CLI(&r, "eval", "-m", f->model, "--ids", "1,2,3,4", "--logits", f->file, "-t", "1");
-    limit_files(RLIM_INFINITY);
+    limit_files(limit);
     assert_one_error(&r, f->file, "eval --logits");
     assert_int_equal(files_in(f), before);
 }

@@ -10,9 +10,11 @@
 
 #include "base/str.h"
 
-static char scratch[64];
+static char scratch[300];
 
-static inline void scratch_path(char path[512], const char *name) { snprintf(path, 512, "%s/%s", scratch, name); }
+static inline void scratch_path(char path[512], const char *name) {
+    snprintf(path, 512, "%.300s/%.200s", scratch, name);
+}
 
 static inline void scratch_remove(void) {
     char path[512];
@@ -27,7 +29,9 @@ static inline void scratch_remove(void) {
 
 static inline void scratch_open(void) {
     if (scratch[0]) return;
-    snprintf(scratch, sizeof scratch, "%s/tally-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    const char *base = getenv("TMPDIR");
+    if (!base) base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(scratch, sizeof scratch, "%.250s/tally-fuzz-XXXXXX", base);
     if (!mkdtemp(scratch) || atexit(scratch_remove) != 0) abort();
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static double rows_error(const float *a, const float *b, int n_rows, int n) {
     double worst = 0;
     for (int r = 0; r < n_rows; r++) {
         double error = parity_row_error(a + (size_t)r * (size_t)n, b + (size_t)r * (size_t)n, n);
-        if (!(error <= worst)) worst = error;
+        if (isnan(error)) return error;
+        if (error > worst) worst = error;
     }
     return worst;
 }

@@ -117,6 +117,13 @@ void child_expect(child *c, const char *text) {
     }
 }
 
+void child_expect_more(child *c, size_t n) {
+    while (c->n_read < c->seen + n) {
+        if (!read_more(c)) fail_msg("the program ended before it wrote %zu bytes more; it wrote:\n%s", n, c->read);
+    }
+    c->seen += n;
+}
+
 int child_end(child *c) {
     while (read_more(c)) continue;
     int status = 0;

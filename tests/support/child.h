@@ -24,6 +24,8 @@ void child_write(child *c, const char *text);
 void child_write_end(child *c); // pipes: end of file
 // Waits (10 s at most; more under sanitizers) until the text comes behind what was expected before.
 void child_expect(child *c, const char *text);
+// Waits until so many bytes more have come, whatever they are.
+void child_expect_more(child *c, size_t n);
 // Reads to the end and returns the exit code, or minus the signal that ended the program.
 int child_end(child *c);
 void child_free(child *c);

@@ -22,7 +22,8 @@ double parity_row_error(const float *a, const float *b, int n) {
     double worst = 0, scale = largest(b, n);
     for (int i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]) / scale;
-        if (!(d <= worst)) worst = d;
+        if (isnan(d)) return d;
+        if (d > worst) worst = d;
     }
     return worst;
 }
