@@ -22,8 +22,9 @@
 #define KV_SCALES(panel, d, block) v16_zero()
 #endif
 
+// Into the second-level cache: lines that are on their way into the first one would hold the few places that it has for them.
 V16_INLINE void KV(fetch)(const char *from, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at);
+    for (int64_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at, 0, 2);
 }
 
 // Queries [first, first + n_q) against panels [panel, panel + n_p). n_q and n_p are constants at every call.
