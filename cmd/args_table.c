@@ -66,7 +66,8 @@ const option_row option_table[] = {
     FLAG("Model", "--no-mmap", no_mmap, PLANS, "read the files into memory instead of mapping them"),
     FLAG("Model", "--no-repack", no_repack, PLANS,
          "leave weights in the file and pack what a step needs (same results, less memory, slower)"),
-    FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN, "run every operation by itself (same results, slower)"),
+    FLAG("Model", "--no-fuse", no_fuse, LOADS | CMD_PLAN,
+         "run every operation by itself (same results on the processor, slower)"),
 
     TEXT("Plan", "--device", "DEVICE", device_file, CMD_PLAN,
          "ascend-a3, ascend-a2, ascend-910b3, ascend-910b4, ascend-910a, or a file that describes a device "

@@ -40,9 +40,9 @@ tally=${TALLY:-build/release/tally}
 mkdir -p "$folder"
 # Cells of another build or other prompts would stand in the same table.
 settings="tally: $(cksum <"$tally"), prompts: $(cksum <"$prompts")"
-[ -e "$folder/settings" ] || echo "$settings" >"$folder/settings"
-[ "$settings" = "$(cat "$folder/settings")" ] || {
-  echo "spec-suite.sh: $folder holds cells of $(cat "$folder/settings"), not of $settings; give another -o, or remove the folder" >&2
+[ -e "$folder/settings" ] || compgen -G "$folder/*.json" >/dev/null || echo "$settings" >"$folder/settings"
+[ "$settings" = "$(cat "$folder/settings" 2>/dev/null)" ] || {
+  echo "spec-suite.sh: $folder holds cells of $(cat "$folder/settings" 2>/dev/null || echo "an unknown build"), not of $settings; give another -o, or remove the folder" >&2
   exit 2
 }
 n_prompts=$(grep -c '^=== ' "$prompts")

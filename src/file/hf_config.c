@@ -256,7 +256,6 @@ static status read_sizes(reader *r) {
     }
     c->context_length = c->family == FAMILY_LLAMA ? 2048 : 32768;
     TRY(get_count(r, "max_position_embeddings", INT32_MAX, &c->context_length, &found));
-    TRY(read_dual_chunks(r));
     TRY(json_get_number(r->root, r->path, "rms_norm_eps", &eps, &found, r->err));
     c->rms_eps = (float)eps;
     return read_heads(r);
@@ -524,6 +523,7 @@ static status read_all(reader *r, const hf_text *generation) {
     TRY(read_layer_types(r));
     TRY(read_experts(r));
     TRY(read_rope(r));
+    TRY(read_dual_chunks(r));
     TRY(read_stop_ids(r, r->root, r->path));
     TRY(read_bos(r, r->root, r->path));
     if (generation) TRY(read_generation(r, generation));

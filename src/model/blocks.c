@@ -1,7 +1,7 @@
 #include "model/family.h"
 
-// h = norm(x); q, k, v = W h + b; q, k normed per head (Qwen3), rotated; x + W_o attention(q, cache). Behind the last layer's
-// attention only the wanted rows go on: nobody reads the others any more.
+// h = norm(x); q, k, v = W h + b; q, k normed per head (Qwen3), rotated; x + W_o attention(q, cache). Nobody reads the rows behind the
+// last layer's attention but those whose logits are wanted: with last_rows they alone go on.
 tensor block_attention(const forward *f, tensor x) {
     op_list *g = f->g;
     const model_config *c = f->config;
@@ -22,7 +22,7 @@ tensor block_attention(const forward *f, tensor x) {
     op_kv_store(g, k, v);
     float scale = 1.0f / __builtin_sqrtf((float)c->head_dim);
     tensor a = op_attention(g, q, c->n_kv_heads, scale);
-    if (g->layer == c->n_layers - 1) x = op_gather_out_rows(g, x), a = op_gather_out_rows(g, a);
+    if (f->last_rows && g->layer == c->n_layers - 1) x = op_gather_out_rows(g, x), a = op_gather_out_rows(g, a);
     return op_add(g, x, op_linear(g, a, w[W_O], w[W_O_BIAS], f->n_pieces));
 }
 

@@ -78,6 +78,7 @@ typedef struct forward {
     const model_config *config;
     const layer_weights *w; // of the layer at hand
     int n_pieces;
+    bool last_rows; // PASS_LAST_ROWS
     tensor rope_table;
 } forward;
 
@@ -85,7 +86,8 @@ typedef struct family {
     const char *name;
     const weight_rule *rules;
     int n_rules;
-    tensor (*layer)(const forward *f, tensor x); // x: [rows, hidden] -> the same; the last layer: -> [out rows, hidden]
+    tensor (*layer)(const forward *f,
+                    tensor x); // x: [rows, hidden] -> the same, or in the last layer [out rows, hidden]
 } family;
 
 extern const family family_llama, family_qwen2, family_qwen3, family_qwen3_moe;

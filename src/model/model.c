@@ -14,12 +14,13 @@ const family *family_get(model_family id) {
     return NULL;
 }
 
-// ids -> embedding -> layers, the last of which leaves the wanted rows -> norm -> logits.
-static void write_forward(model *m, const family *f, const layer_weights *top, const layer_weights *layers) {
+// ids -> embedding -> layers -> norm of the wanted rows -> logits.
+static void write_forward(model *m, const family *f, const layer_weights *top, const layer_weights *layers,
+                          bool last_rows) {
     op_list *g = &m->list;
     const model_config *c = &m->config;
     float scale = c->rope.scaling == ROPE_YARN ? (float)c->rope.attention_factor : 1.0f;
-    forward fw = {.g = g, .config = c, .n_pieces = m->n_pieces};
+    forward fw = {.g = g, .config = c, .n_pieces = m->n_pieces, .last_rows = last_rows};
     tensor x = op_embed(g, top->id[W_EMBED]);
     fw.rope_table = op_rope_table(g, top->id[W_INV_FREQ], scale);
     for (int layer = 0; layer < c->n_layers; layer++) {
@@ -28,6 +29,7 @@ static void write_forward(model *m, const family *f, const layer_weights *top, c
         x = f->layer(&fw, x);
     }
     g->layer = -1;
+    if (x.rows != ROWS_OUT) x = op_gather_out_rows(g, x);
     x = op_rms_norm(g, x, top->id[W_FINAL_NORM], c->rms_eps);
     g->logits = op_linear(g, x, top->id[W_HEAD], -1, 1);
 }
@@ -43,7 +45,7 @@ status model_build(model *m, const model_config *config, const checkpoint *ck, d
     if (s) return ck ? error_prefix(err, s, "%s", checkpoint_path(ck)) : s;
     m->n_pieces = bind_pieces(m);
     op_list_init(&m->list, &m->memory, &m->weights, err);
-    write_forward(m, f, &bound.top, bound.layers);
+    write_forward(m, f, &bound.top, bound.layers, passes & PASS_LAST_ROWS);
     TRY(passes_run(&m->list, passes));
     m->cache = (cache_desc){.n_layers = config->n_layers,
                             .n_kv_heads = config->n_kv_heads,

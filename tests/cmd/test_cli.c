@@ -50,6 +50,22 @@ static void test_help_of_every_command(void **state) {
     }
 }
 
+static void test_other_help(void **state) {
+    (void)state;
+    cli_result r;
+    CLI(&r, "help", "cpu");
+    assert_int_equal(r.exit_code, 0);
+    cli_assert_contains(r.out, "scalar     available");
+    CLI(&r, "help", "env");
+    assert_int_equal(r.exit_code, 0);
+    cli_assert_contains(r.out,
+                        "HF_HUB_CACHE               the Hugging Face cache"); // columns as wide as the longest name
+    cli_assert_contains(r.out, "ASCEND_RT_VISIBLE_DEVICES  ");
+    CLI(&r, "help", "devices");
+    assert_int_equal(r.exit_code, 0);
+    cli_assert_contains(r.out, "usage: tally devices");
+}
+
 static void test_help_lists_documented_flags(void **state) {
     (void)state;
     static const char *const flags[] = {
@@ -203,15 +219,11 @@ static void test_full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version),
-        cmocka_unit_test(test_help_of_every_command),
-        cmocka_unit_test(test_help_lists_documented_flags),
-        cmocka_unit_test(test_unknown_words),
-        cmocka_unit_test(test_no_arguments),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_missing_and_contradicting),
-        cmocka_unit_test(test_missing_model),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_version),       cmocka_unit_test(test_help_of_every_command),
+        cmocka_unit_test(test_other_help),    cmocka_unit_test(test_help_lists_documented_flags),
+        cmocka_unit_test(test_unknown_words), cmocka_unit_test(test_no_arguments),
+        cmocka_unit_test(test_numbers),       cmocka_unit_test(test_missing_and_contradicting),
+        cmocka_unit_test(test_missing_model), cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,6 +161,100 @@ static void test_eval_logits(void **state) {
     free(b);
 }
 
+// The sum of -log p(next) over the tokens of a window, from its logits as eval --logits writes them.
+static double window_nll(const char *model, const int32_t *ids, int n, int n_vocab, const temp_folder *folder) {
+    char list[600] = "", path[300];
+    size_t at = 0;
+    for (int i = 0; i < n; i++) at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", i ? "," : "", (int)ids[i]);
+    snprintf(path, sizeof path, "%s", temp_folder_path(folder, "window.f32"));
+    cli_result r;
+    CLI(&r, "eval", "-m", model, "--ids", list, "--logits", path, "-t", "1");
+    cli_assert_done(&r);
+    float *x = read_logits(path, (size_t)n * (size_t)n_vocab);
+    double nll = 0;
+    for (int i = 0; i + 1 < n; i++) {
+        const float *row = x + (size_t)i * (size_t)n_vocab;
+        double sum = 0;
+        for (int v = 0; v < n_vocab; v++) sum += exp((double)row[v]);
+        nll += log(sum) - row[ids[i + 1]];
+    }
+    free(x);
+    return nll;
+}
+
+// Windows of the context's length, each from nothing; every token but a window's first counts.
+static void test_eval_perplexity(void **state) {
+    fixture *f = *state;
+    enum { WINDOW = 64, N = 150 };
+    char model[300], text[300], letters[N + 1];
+    int32_t ids[2 * N];
+    snprintf(model, sizeof model, "%s", temp_folder_path(&f->folder, "text.gguf"));
+    tiny_text_gguf(model, DTYPE_Q8_0, 3, "{{ messages }}");
+    for (int i = 0; i < N; i++) letters[i] = (char)('a' + i * i % 26);
+    letters[N] = 0;
+    temp_folder_write_text(&f->folder, "text.txt", letters);
+    snprintf(text, sizeof text, "%s", temp_folder_path(&f->folder, "text.txt"));
+    cli_result r;
+    CLI_IN(&r, letters, "tokenize", "-m", model);
+    json_t *list = parse(&r);
+    int n = (int)json_array_size(list), n_windows = 0, n_scored = 0;
+    assert_true(n > 2 * WINDOW && n <= 2 * N);
+    for (int i = 0; i < n; i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, (size_t)i));
+    json_decref(list);
+    CLI(&r, "inspect", model, "--json");
+    list = parse(&r);
+    int n_vocab = (int)json_integer_value(json_object_get(json_object_get(list, "config"), "n_vocab"));
+    json_decref(list);
+    double nll = 0;
+    for (int at = 0; at < n; at += WINDOW, n_windows++) {
+        int len = n - at < WINDOW ? n - at : WINDOW;
+        nll += window_nll(model, ids + at, len, n_vocab, &f->folder);
+        n_scored += len - 1;
+    }
+    CLI(&r, "eval", "-m", model, "--perplexity", text, "-c", "64", "--json", "-t", "1");
+    json_t *root = parse(&r);
+    assert_int_equal(json_integer_value(json_object_get(root, "n_ids")), n);
+    assert_int_equal(json_integer_value(json_object_get(root, "n_windows")), n_windows);
+    assert_int_equal(json_integer_value(json_object_get(root, "n_scored")), n_scored);
+    double p = json_real_value(json_object_get(root, "perplexity"));
+    if (!(fabs(p / exp(nll / n_scored) - 1) < 1e-6)) fail_msg("%.9g, expected %.9g", p, exp(nll / n_scored));
+    json_decref(root);
+}
+
+// org/name in the Hugging Face cache, by each of the variables that say where it is.
+static void test_hub(void **state) {
+    fixture *f = *state;
+    static const char *const folders[][2] = {
+        {"HF_HUB_CACHE", "hub/models--org--name/snapshots/1234abcd"},
+        {"HF_HOME", "hub/models--org--name/snapshots/1234abcd"},
+        {"HOME", ".cache/huggingface/hub/models--org--name/snapshots/1234abcd"},
+    };
+    static const char *const variables[] = {"HF_HUB_CACHE", "HF_HOME", "HOME"};
+    char *before[3];
+    for (int i = 0; i < 3; i++) before[i] = getenv(variables[i]) ? strdup(getenv(variables[i])) : NULL;
+    for (int i = 0; i < 3; i++) {
+        temp_folder t = temp_folder_make();
+        char path[400];
+        snprintf(path, sizeof path, "%s/README.md", folders[i][1]); // makes the folders on the way
+        temp_folder_write_text(&t, path, "");
+        snprintf(path, sizeof path, "%s/%s", t.path, folders[i][1]);
+        tiny_model_write_folder(&f->model, path, DTYPE_F32, 1);
+        for (int j = 0; j < 3; j++) unsetenv(variables[j]);
+        snprintf(path, sizeof path, "%s%s", t.path, i == 0 ? "/hub" : "");
+        setenv(folders[i][0], path, 1);
+        cli_result r;
+        CLI(&r, "run", "-m", "org/name", "--ids", f->ids, "-n", "1", "-t", "1");
+        int code = r.exit_code;
+        CLI(&r, "run", "-m", "org/other", "--ids", f->ids, "-n", "1", "-t", "1");
+        for (int j = 0; j < 3; j++) before[j] ? setenv(variables[j], before[j], 1) : unsetenv(variables[j]);
+        if (code) fail_msg("%s does not count", folders[i][0]);
+        assert_int_equal(r.exit_code, 1);
+        cli_assert_contains(r.err, "org/other");
+        temp_folder_remove(&t);
+    }
+    for (int i = 0; i < 3; i++) free(before[i]);
+}
+
 static void test_eval_kl(void **state) {
     fixture *f = *state;
     cli_result r;
@@ -284,6 +378,8 @@ int main(void) {
         cmocka_unit_test(test_text_needs_a_tokenizer),
         cmocka_unit_test(test_eval_logits),
         cmocka_unit_test(test_eval_kl),
+        cmocka_unit_test(test_eval_perplexity),
+        cmocka_unit_test(test_hub),
         cmocka_unit_test(test_eval_failures),
         cmocka_unit_test(test_tokenizer_folder_failure),
         cmocka_unit_test(test_inspect),

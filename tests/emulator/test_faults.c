@@ -218,7 +218,8 @@ static void test_sweep(void **state) {
 
 static void test_trace(void **state) {
     (void)state;
-    char path[] = "/tmp/tally_emu_trace_XXXXXX", settings[128];
+    char path[256], settings[300];
+    snprintf(path, sizeof path, "%.200s/tally_emu_trace_XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     int file = mkstemp(path);
     assert_true(file >= 0);
     snprintf(settings, sizeof settings, "910B3,trace=%s", path);

@@ -98,8 +98,26 @@ static void run_all(tally_engine *e) {
     }
 }
 
+// At which position of the prompt a damaged weight is seen, by lists that are as the model wrote them and by fused ones, in whose last
+// layer the wanted row alone, the last, goes on behind attention.
+typedef struct seen_at {
+    int unfused, fused;
+} seen_at;
+static const seen_at FIRST = {0, 0}, LAST = {N_PROMPT - 1, N_PROMPT - 1};
+
+// What stands before the cache is seen there, other weights of the last layer by norms: of all rows, or behind the MLP of the wanted one.
+static seen_at seen_in_layer(const char *name, bool last_layer) {
+    static const char *const before_cache[] = {"input_layernorm", "self_attn.k_", "self_attn.v_"};
+    for (size_t i = 0; i < sizeof before_cache / sizeof *before_cache; i++) {
+        if (strncmp(name, before_cache[i], strlen(before_cache[i])) == 0) return FIRST;
+    }
+    bool in_mlp =
+        strcmp(name, "post_attention_layernorm") == 0 || (strstr(name, "mlp.") && strcmp(name, "mlp.gate") != 0);
+    return !last_layer ? FIRST : in_mlp ? LAST : (seen_at){0, N_PROMPT - 1};
+}
+
 // One planted number, one request (and one session) that must fail at it. Fused and unfused lists take turns.
-static void check_one(const char *path, const char *name, int64_t index, float value, const char *where, int position) {
+static void check_one(const char *path, const char *name, int64_t index, float value, const char *where, seen_at seen) {
     static bool fuse;
     fuse = !fuse;
     tally_model *m = open_for_planting(path);
@@ -111,7 +129,7 @@ static void check_one(const char *path, const char *name, int64_t index, float v
     snprintf(what, sizeof what, "%s[%lld] = %g, %s", name, (long long)index, (double)value, fuse ? "fused" : "unfused");
     tally_generation *g = begin(e.engine, ids, N_PROMPT, 5);
     run_all(e.engine);
-    expect_error(g, where, position, what);
+    expect_error(g, where, fuse ? seen.fused : seen.unfused, what);
     tally_generation_close(g);
     tally_session *s;
     tally_error err;
@@ -130,16 +148,6 @@ static void check_one(const char *path, const char *name, int64_t index, float v
     test_engine_close(&e);
 }
 
-// Where a damaged weight of a layer is seen: at the first position, but in the last layer only what is written into the cache; what
-// stands behind the cache is computed for the wanted row alone, the last.
-static int position_of(const char *name, bool last_layer) {
-    static const char *const before_cache[] = {"input_layernorm", "self_attn.k_", "self_attn.v_"};
-    for (size_t i = 0; i < sizeof before_cache / sizeof *before_cache; i++) {
-        if (strncmp(name, before_cache[i], strlen(before_cache[i])) == 0) return 0;
-    }
-    return last_layer ? N_PROMPT - 1 : 0;
-}
-
 // Every kind of weight of a layer.
 static void check_layer_weights(const char *path, const char *const *tensors, int n_layers) {
     for (int layer = 0; layer < n_layers; layer++) {
@@ -147,10 +155,10 @@ static void check_layer_weights(const char *path, const char *const *tensors, in
             char name[128], where[32];
             snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, *t);
             snprintf(where, sizeof where, "layer %d ", layer);
-            int position = position_of(*t, layer == n_layers - 1);
-            check_one(path, name, 0, NAN, where, position);
-            check_one(path, name, 0, INFINITY, where, position);
-            check_one(path, name, 0, -INFINITY, where, position);
+            seen_at seen = seen_in_layer(*t, layer == n_layers - 1);
+            check_one(path, name, 0, NAN, where, seen);
+            check_one(path, name, 0, INFINITY, where, seen);
+            check_one(path, name, 0, -INFINITY, where, seen);
         }
     }
 }
@@ -195,9 +203,9 @@ static void check_quantised(dtype type) {
             char name[128], where[32];
             snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, some[i]);
             snprintf(where, sizeof where, "layer %d ", layer);
-            int position = i == 0 ? 0 : position_of(some[i], layer == 1); // q's norm looks
-            check_one(path, name, 256 * 100, NAN, where, position);       // a row in the middle
-            check_one(path, name, 256 * 100, INFINITY, where, position);
+            seen_at seen = i == 0 ? FIRST : seen_in_layer(some[i], layer == 1); // q's norm looks
+            check_one(path, name, 256 * 100, NAN, where, seen);                 // a row in the middle
+            check_one(path, name, 256 * 100, INFINITY, where, seen);
         }
     }
 }
@@ -217,10 +225,10 @@ static void test_head(void **state) {
     for (int i = 0; i < 4; i++) {
         const char *path = model_path("head.gguf");
         tiny_random_gguf(path, types[i], false, 3);
-        check_one(path, "lm_head.weight", 0, NAN, "output", N_PROMPT - 1);
-        check_one(path, "lm_head.weight", 256 * 299 + 255, INFINITY, "output", N_PROMPT - 1);
-        check_one(path, "lm_head.weight", 256 * 150, -INFINITY, "output", N_PROMPT - 1);
-        check_one(path, "model.norm.weight", 5, NAN, "output", N_PROMPT - 1);
+        check_one(path, "lm_head.weight", 0, NAN, "output", LAST);
+        check_one(path, "lm_head.weight", 256 * 299 + 255, INFINITY, "output", LAST);
+        check_one(path, "lm_head.weight", 256 * 150, -INFINITY, "output", LAST);
+        check_one(path, "model.norm.weight", 5, NAN, "output", LAST);
     }
 }
 
@@ -235,10 +243,10 @@ static void test_experts(void **state) {
         snprintf(where, sizeof where, "layer %d ", layer);
         snprintf(name, sizeof name, "model.layers.%d.%s.weight", layer, router[0]);
         for (int expert = 0; expert < 8; expert += 3) {
-            int position = position_of(router[0], layer == 1);
-            check_one(path, name, 256 * expert, NAN, where, position);
-            check_one(path, name, 256 * expert + 9, INFINITY, where, position);
-            check_one(path, name, 256 * expert + 9, -INFINITY, where, position);
+            seen_at seen = seen_in_layer(router[0], layer == 1);
+            check_one(path, name, 256 * expert, NAN, where, seen);
+            check_one(path, name, 256 * expert + 9, INFINITY, where, seen);
+            check_one(path, name, 256 * expert + 9, -INFINITY, where, seen);
         }
     }
     for (int type = 0; type < 2; type++) { // every expert damaged, so that every token meets one
@@ -267,8 +275,8 @@ static void test_cache_overflow(void **state) {
     (void)state;
     const char *path = model_path("overflow.gguf");
     tiny_random_gguf(path, DTYPE_F32, false, 3);
-    check_one(path, "model.layers.1.self_attn.k_norm.weight", 3, 1e8f, "layer 1 (attn_k_norm)", 0);
-    check_one(path, "model.layers.0.self_attn.v_proj.weight", 256 * 7 + 3, 1e9f, "layer 0 (attn_", 0);
+    check_one(path, "model.layers.1.self_attn.k_norm.weight", 3, 1e8f, "layer 1 (attn_k_norm)", FIRST);
+    check_one(path, "model.layers.0.self_attn.v_proj.weight", 256 * 7 + 3, 1e9f, "layer 0 (attn_", FIRST);
 }
 
 // ---- neighbours ----------------------------------------------------------------------------------------------------------

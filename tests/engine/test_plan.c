@@ -197,7 +197,9 @@ static void test_options(void **state) {
     f.options.cache_k = "q8_0";
     p = plan(f.folder.path, &f.options);
     assert_true(at(json_object_get(p, "decode"), "launches") > launches);
-    near("unfused", "flops", at(json_object_get(p, "prefill"), "flops"), flops, 1e-3 * flops);
+    double unfused =
+        at(json_object_get(p, "prefill"), "flops"); // 24 layers, of which the last one works for one row if it may
+    assert_true(unfused > 1.02 * flops && unfused < (1 + 1.0 / 23) * flops);
     near("q8_0 keys", "KV", at(p, "kv_bytes_per_position"), 24 * 2 * (64 / 32 * 34 + 64 * 2), 0);
     json_decref(p);
     f.options = (tally_plan_options){.device = f.device, .prompt = 8192, .type = "q8_0"};

@@ -127,7 +127,7 @@ static void add_sum(const link *l, double n, double part, double out[3]) {
 static void check_link(const published_shape *k, int tp, const json_t *p, const char *step, int rows, int out_rows) {
     double want[3] = {0};
     for (int l = 0; tp > 1 && l < k->layers; l++) {
-        double part = 4.0 * k->hidden * (l < k->layers - 1 ? rows : out_rows);
+        double part = 4.0 * rows * k->hidden;
         add_sum(&a3, tp, part, want);
         add_sum(&a3, tp, part * (k->experts ? k->used : 1), want);
     }
@@ -159,8 +159,8 @@ static double launches_by_hand(const published_shape *k) {
     bool qwen3 = strncmp(k->arch, "qwen3", 5) == 0;
     int attention = (qwen3 ? 1 + 2 : 3) + 2 + 2 + 1;      // products, head norms, rotations, cache and attention, o
     int mlp = k->experts ? 2 + 1 + 1 + 1 + 1 : 1 + 1 + 1; // router and choice; gate+up; gate; down; combining
-    // embedding, table, first norm; in the last layer the choice of rows, of attention's result and of the sum so far; head
-    return k->layers * (attention + mlp + 2) + 3 + 2 + 1;
+    // embedding, table, first norm; the last layer's sum, rows, norm, head, in place of one of the layers' sums with norm
+    return k->layers * (attention + mlp + 2) + 3 + 4 - 1;
 }
 
 static void check_model(const published_shape *k, const int *tps, int n, int batch) {

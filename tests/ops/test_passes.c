@@ -214,7 +214,9 @@ static void check_records(const char *variant, bool qk_norm, bool bias, bool moe
     assert_int_equal(count_ops(&plain.list, OP_RMS_NORM), (2 + heads) * layers + 1);
     assert_int_equal(count_ops(&plain.list, OP_ADD), 2 * layers);
     assert_int_equal(count_ops(&plain.list, OP_ADD_RMS_NORM), 0);
-    // All sums are followed by a norm, the last one by the final norm. The rows are chosen before, in the last layer.
+    // All sums are followed by a norm, the last one by the final norm. The rows are chosen before, in the last layer; without that
+    // between the two.
+    assert_int_equal(count_ops(&plain.list, OP_GATHER_ROWS), 1);
     assert_int_equal(count_ops(&fused.list, OP_ADD_RMS_NORM), 2 * layers);
     assert_int_equal(count_ops(&fused.list, OP_ADD), 0);
     assert_int_equal(count_ops(&fused.list, OP_RMS_NORM), 1 + heads * layers);

@@ -296,6 +296,11 @@ static void test_refused_fields(void **state) {
     model_config c = accept(
         qwen2, "{\"dual_chunk_attention_config\":{\"chunk_size\":64,\"original_max_position_embeddings\":96}}", NULL);
     assert_int_equal(c.context_length, 96);
+    c = accept(qwen2,
+               YARN(",\"factor\":4,\"original_max_position_embeddings\":256},"
+                    "\"dual_chunk_attention_config\":{\"original_max_position_embeddings\":128"),
+               NULL);
+    assert_int_equal(c.context_length, 128); // yarn does not lift it
     refuse(llama, "{\"use_qk_norm\":true}", STATUS_UNSUPPORTED, "use_qk_norm is true");
     refuse(qwen3, "{\"mlp_bias\":true}", STATUS_UNSUPPORTED, "mlp_bias is true");
     refuse(qwen2, "{\"layer_types\":[\"full_attention\",\"sliding_attention\"]}", STATUS_UNSUPPORTED,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "file/checkpoint.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/tokenizer_support.h"
 
 static status open_path(const char *path, tokenizer **t, error *err) {
@@ -76,15 +77,12 @@ static status open_changed(const char *from, const char *to, error *err) {
     assert_true(at >= 0);
     assert_int_equal(strlen(from), strlen(to));
     memcpy(data + at, to, strlen(to));
-    char path[] = "/tmp/tally-test-XXXXXX.gguf";
-    int fd = mkstemps(path, 5);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data, len), (ssize_t)len);
-    close(fd);
+    temp_folder folder = temp_folder_make();
+    temp_folder_write(&folder, "model.gguf", data, len);
     free(data);
     tokenizer *t;
-    status st = open_path(path, &t, err);
-    unlink(path);
+    status st = open_path(temp_folder_path(&folder, "model.gguf"), &t, err);
+    temp_folder_remove(&folder);
     assert_true((t != NULL) == (st == STATUS_OK));
     tokenizer_close(t);
     return st;
@@ -128,28 +126,16 @@ static void folder(void **state) {
 
 static void folder_without(void **state) {
     (void)state;
-    char path[] = "/tmp/tally-test-XXXXXX", file[64];
-    assert_non_null(mkdtemp(path));
-    snprintf(file, sizeof file, "%s/config.json", path);
-    FILE *f = fopen(file, "w");
-    assert_non_null(f);
-    fputs("{}", f);
-    fclose(f);
+    temp_folder folder = temp_folder_make();
+    temp_folder_write_text(&folder, "config.json", "{}");
     tokenizer *t;
     error err = {0};
-    assert_int_equal(open_path(path, &t, &err), STATUS_NOT_FOUND);
+    assert_int_equal(open_path(folder.path, &t, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.text, "no tokenizer.json"));
-    char model[64];
-    snprintf(model, sizeof model, "%s/tokenizer.model", path);
-    f = fopen(model, "w");
-    assert_non_null(f);
-    fputs("x", f);
-    fclose(f);
-    assert_int_equal(open_path(path, &t, &err), STATUS_UNSUPPORTED);
+    temp_folder_write_text(&folder, "tokenizer.model", "x");
+    assert_int_equal(open_path(folder.path, &t, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.text, "SentencePiece"));
-    unlink(model);
-    unlink(file);
-    rmdir(path);
+    temp_folder_remove(&folder);
 }
 
 int main(void) {
