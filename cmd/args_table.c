@@ -112,7 +112,7 @@ const option_row option_table[] = {
     {"Bench", "-o, --output", "FORMAT", OPTION_TEXT, FIELD(bench_format), CMD_BENCH, 0, 0, 0, "md|json",
      "md (default): a Markdown table; json: one JSON array"},
     FLAG("Bench", "--machine", machine, CMD_BENCH,
-         "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level"),
+         "measure the machine instead of a model: bandwidth, and multiply-adds per kernel level; with -t and -o only"),
     TEXT("Bench", "--measured", "FILE", measured, CMD_BENCH,
          "limits that `tally bench --machine -o json` printed here, instead of measuring them again"),
     FLAG("Bench", "--trace", trace, CMD_BENCH,

@@ -268,7 +268,10 @@ static status parse_spec(const line_parser *p) {
     if (p->out->request.speculation == TALLY_SPEC_DEFAULT)
         return error_set(p->err, STATUS_BAD_ARGUMENT,
                          "%s: spec is %s%.40s, expected \"off\", \"auto\", \"lookup\", \"draft\" or \"tree\"", p->where,
-                         name ? "" : json_kind(v), name ? name : "");
+                         name                ? ""
+                         : json_is_string(v) ? "a string with \\u0000"
+                                             : json_kind(v),
+                         name ? name : "");
     if (p->out->request.speculation == TALLY_SPEC_DRAFT && !p->d->o->model_draft)
         return error_set(p->err, STATUS_BAD_ARGUMENT,
                          "%s: spec is draft, but there is no draft model; give one with -md", p->where);

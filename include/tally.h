@@ -9,7 +9,7 @@
 // A model is what is on disk: configuration, tensor directory, tokenizer, chat template; no weights are in memory. An engine is a
 // model loaded on a device. A session is one sequence of tokens with its cache; one call makes it equal any prefix. A generation is a
 // request that the engine answers; any number of them advance together, one step at a time. No setting that makes tally faster
-// (batching, chunks, threads, prefix reuse) changes an answer.
+// (batching, chunks, threads, prefix reuse) changes an answer, but for `exact` off on NPUs.
 //
 // Errors: every call that can fail returns a status (0 is success) and writes one sentence into *err (NULL: dropped).
 // Threads: an engine with its sessions and generations is used by one thread at a time. A model's text calls may be made by any

@@ -298,7 +298,7 @@ static void test_bad_lines(void **state) {
         {"{\"prompt\": \"a\", \"tools\": 1, \"messages\": null, \"n\": 0}", NULL},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": 1}", "tools"},
         {"{\"prompt\": \"a\", \"stop\": \"q\\u0000\"}", "no \\u0000"},
-        {"{\"prompt\": \"a\", \"spec\": \"off\\u0000\"}", "spec"},
+        {"{\"prompt\": \"a\", \"spec\": \"off\\u0000\"}", "spec is a string with \\u0000"},
         {"{\"prompt\": \"b\", \"n\": 2}", NULL},
         {"{\"prompt\": \"a\\u0000b\", \"n\": 2}", NULL},
     };

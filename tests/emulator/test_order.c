@@ -27,6 +27,12 @@ static two_streams two(const char *settings) {
     return t;
 }
 
+static two_streams two_seeded(int seed) { // another order of the streams' work
+    char settings[64];
+    snprintf(settings, sizeof settings, "910B3,seed=%d", seed);
+    return two(settings);
+}
+
 // A right program: x = a + b on one stream; y = x + x on the other, after an event; back to the first for x = y + a.
 static void test_right_program_any_order(void **state) {
     (void)state;
@@ -56,9 +62,7 @@ static void test_right_program_any_order(void **state) {
 static void test_missing_event(void **state) {
     (void)state;
     for (int seed = 1; seed <= 20; seed++) {
-        char settings[64];
-        snprintf(settings, sizeof settings, "910B3,seed=%d", seed);
-        two_streams t = two(settings);
+        two_streams t = two_seeded(seed);
         OK(rig_add(t.a, t.b, t.x, t.ws[0], t.s[0]));
         BREAKS("race", 507055, rig_add(t.x, t.a, t.y, t.ws[1], t.s[1])); // reads what the first writes
         BREAKS("race", 507055, rig_add(t.a, t.a, t.b, t.ws[1], t.s[1])); // writes what the first reads
@@ -98,9 +102,7 @@ static void test_interleaved_columns(void **state) {
 static void test_host_race(void **state) {
     (void)state;
     for (int seed = 1; seed <= 20; seed++) {
-        char settings[64];
-        snprintf(settings, sizeof settings, "910B3,seed=%d", seed);
-        two_streams t = two(settings);
+        two_streams t = two_seeded(seed);
         float x = 1;
         OK(rig_add(t.a, t.b, t.x, t.ws[0], t.s[0]));
         BREAKS("host_race", 507055,
@@ -270,9 +272,7 @@ static void test_wait_before_record(void **state) {
 static void test_chain_of_early_waits(void **state) {
     (void)state;
     for (int seed = 1; seed <= 20; seed++) {
-        char settings[64];
-        snprintf(settings, sizeof settings, "910B3,seed=%d", seed);
-        two_streams t = two(settings);
+        two_streams t = two_seeded(seed);
         aclrtStream third;
         aclrtEvent first, second;
         OK(aclrtCreateStream(&third));

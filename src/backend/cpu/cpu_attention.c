@@ -89,6 +89,7 @@ static void run_split(const attention_job *j, int units, int last, int64_t work)
 // Too few units for every thread to get as many as the others, or one of them longer, by an eighth, than a thread's share of all.
 static bool worth_splitting(const cpu_backend *b, int tiles) {
     int threads = pool_n_threads(b->threads), units = tiles * b->cache.n_kv_heads;
+    if (units > SPLIT_UNITS * threads) return false; // no room for their sums
     int64_t pieces = 0, longest = 0;
     for (int i = 0; i < tiles; i++) {
         int64_t most = 0;
@@ -99,7 +100,6 @@ static bool worth_splitting(const cpu_backend *b, int tiles) {
         pieces += most;
         if (most > longest) longest = most;
     }
-    if (units > SPLIT_UNITS * threads) return false; // no room for their sums
     bool uneven = longest * threads * 8 > pieces * b->cache.n_kv_heads * 9;
     return uneven || (units < SPLIT_UNITS * threads && units % threads != 0);
 }
