@@ -2,13 +2,14 @@
 //   TILE(name)        the name of a function of this type
 //   TILE_EVEN(w)      the v16 of the weights at w, k even; TILE_ODD(w): those of the next k
 //                     or instead of both, where x has 2 bytes per number and the panel a zero behind an odd k,
-//   TILE_DOT(acc, w, x)  acc plus the two products of the pairs of weights at w with the pair at x
+//   TILE_DOT(acc, w, x)  acc plus the two products of the pairs of weights in w with the pair at x
 //   TILE_PAIR_BYTES   bytes of two steps of k in a panel
 // and, once for the level,
 //   TILE_SHAPES(X)    X(rows, panels): for each number of rows, from 1 to TILE_MAX_ROWS, the panels computed with it
 //   TILE_MAX_PANELS   the largest of these
 //   TILE_GROUP_ROWS   more rows than TILE_MAX_ROWS are dealt into groups of at most this many, TILE_GROUP_PANELS panels at a time
 //   TILE_GROUP_K      and pieces of k of this size (even), which fit the first-level cache
+//   TILE_FEW_SUMS     rows times panels up to which the loop over k is unrolled
 //   TILE_AHEAD        bytes from the weights being read to those being prefetched
 //
 #ifdef TILE_DOT
@@ -21,6 +22,32 @@
 // of fma in ascending k whatever the block's shape, so shapes are chosen for speed alone.
 
 // n_r and n_p are constants at every call: the loops unroll and acc becomes registers.
+
+// The products of one pair of k; `half`: of its first number alone.
+V16_INLINE void TILE(pair)(v16 (*acc)[TILE_MAX_PANELS], const char *w, int64_t panel_stride, const char *x,
+                           int64_t x_stride, const int n_r, const int n_p, bool half) {
+    v16 weights[TILE_MAX_PANELS];
+#ifdef TILE_DOT
+    (void)half; // both have a zero there
+    UNROLL for (int p = 0; p < n_p; p++) weights[p] = v16_load((const float *)(const void *)(w + p * panel_stride));
+    UNROLL for (int r = 0; r < n_r; r++) {
+        UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = TILE_DOT(acc[r][p], weights[p], x + r * x_stride);
+    }
+#else
+    UNROLL for (int p = 0; p < n_p; p++) weights[p] = TILE_EVEN(w + p * panel_stride);
+    UNROLL for (int r = 0; r < n_r; r++) {
+        v16 xr = v16_set(*(const float *)(x + r * x_stride));
+        UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
+    }
+    if (half) return;
+    UNROLL for (int p = 0; p < n_p; p++) weights[p] = TILE_ODD(w + p * panel_stride);
+    UNROLL for (int r = 0; r < n_r; r++) {
+        v16 xr = v16_set(*(const float *)(x + r * x_stride + 4));
+        UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
+    }
+#endif
+}
+
 V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int n_r, const int n_p, tile_ahead ahead) {
     v16 acc[TILE_MAX_ROWS][TILE_MAX_PANELS];
     const int64_t panel_stride = t->panel_stride, x_stride = t->x_stride;
@@ -34,32 +61,24 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     const int64_t length = (t->k1 - t->k0 + 1) / 2 * TILE_PAIR_BYTES;
     const int64_t wrap =
         ahead.wraps && ahead.distance < length ? ahead.distance / TILE_PAIR_BYTES * 2 : 0; // with so many k left
-    for (int64_t left = t->k1 - t->k0; left > 0; left -= 2) {
-        if ((uint64_t)(wrap - left) <= 1) prefetched += n_p * panel_stride - length;
-        UNROLL for (int p = 0; p < n_p; p++) {
-            for (int b = 0; b < TILE_PAIR_BYTES; b += 64) __builtin_prefetch(prefetched + p * panel_stride + b);
+    // Few sums take few instructions per line of weights, and the fewer, the more lines a core keeps in flight.
+    const int pairs = n_r * n_p <= TILE_FEW_SUMS ? 4 : 1;
+    int64_t left = t->k1 - t->k0;
+    for (; left >= 2 * pairs; left -= 2 * pairs) {
+        if ((uint64_t)(wrap - left) < (uint64_t)(2 * pairs)) prefetched += n_p * panel_stride - length;
+        UNROLL for (int i = 0; i < pairs; i++) {
+            UNROLL for (int p = 0; p < n_p; p++) {
+                for (int b = 0; b < TILE_PAIR_BYTES; b += 64) __builtin_prefetch(prefetched + p * panel_stride + b);
+            }
+            TILE(pair)(acc, w, panel_stride, x, x_stride, n_r, n_p, false);
+            w += TILE_PAIR_BYTES;
+            prefetched += ahead.step;
+            x += 2 * TILE_X_BYTES;
         }
-#ifdef TILE_DOT
-        UNROLL for (int p = 0; p < n_p; p++) {
-            UNROLL for (int r = 0; r < n_r; r++) acc[r][p] =
-                TILE_DOT(acc[r][p], w + p * panel_stride, x + r * x_stride);
-        }
-#else
-        v16 weights[TILE_MAX_PANELS];
-        UNROLL for (int p = 0; p < n_p; p++) weights[p] = TILE_EVEN(w + p * panel_stride);
-        UNROLL for (int r = 0; r < n_r; r++) {
-            v16 xr = v16_set(*(const float *)(x + r * x_stride));
-            UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
-        }
-        if (left == 1) break;
-        UNROLL for (int p = 0; p < n_p; p++) weights[p] = TILE_ODD(w + p * panel_stride);
-        UNROLL for (int r = 0; r < n_r; r++) {
-            v16 xr = v16_set(*(const float *)(x + r * x_stride + 4));
-            UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_fma(weights[p], xr, acc[r][p]);
-        }
-#endif
+    }
+    for (; left > 0; left -= 2) {
+        TILE(pair)(acc, w, panel_stride, x, x_stride, n_r, n_p, left == 1);
         w += TILE_PAIR_BYTES;
-        prefetched += ahead.step;
         x += 2 * TILE_X_BYTES;
     }
     UNROLL for (int r = 0; r < n_r; r++) {

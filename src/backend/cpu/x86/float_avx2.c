@@ -1,15 +1,16 @@
 // The float kernels for AVX2, FMA and F16C: 16 registers of 8 lanes, two of them for a v16.
 #include "backend/cpu/simd/vec_avx2.h"
 
-// 12 accumulators, 2 weights and an activation at most.
-#define TILE_SHAPES(X) X(1, 4) X(2, 2) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+// 12 accumulators, 2 weights and an activation at most; one row as avx512 does it.
+#define TILE_SHAPES(X) X(1, 2) X(2, 2) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
 enum {
     TILE_MAX_ROWS = 6,
     TILE_MAX_PANELS = 4,
     TILE_GROUP_ROWS = 6,
     TILE_GROUP_PANELS = 1,
     TILE_GROUP_K = 256,
-    TILE_AHEAD = 4096
+    TILE_FEW_SUMS = 8,
+    TILE_AHEAD = 3072
 };
 
 #define KV_SHAPES(X) X(1, 4) X(2, 2) X(3, 2) X(4, 1) X(5, 1) X(6, 1)

@@ -6,22 +6,23 @@
 #include "backend/cpu/simd/tile.h"
 #include "backend/cpu/simd/vec_avx512.h"
 
-// Up to 24 accumulators; a weight and an activation.
+// Up to 24 accumulators, 4 weights and an activation; few rows as avx512 does it.
 #define TILE_SHAPES(X) \
-    X(1, 4) X(2, 4) X(3, 4) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 4) X(6, 4) X(7, 3) X(8, 3) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
 enum {
     TILE_MAX_ROWS = 12,
     TILE_MAX_PANELS = 4,
-    TILE_GROUP_ROWS = 8,
-    TILE_GROUP_PANELS = 3,
+    TILE_GROUP_ROWS = 6,
+    TILE_GROUP_PANELS = 4,
     TILE_GROUP_K = 512,
-    TILE_AHEAD = 4096
+    TILE_FEW_SUMS = 8,
+    TILE_AHEAD = 3072
 };
 
-V16_INLINE v16 add_pairs(v16 acc, const char *w, const char *x) {
+V16_INLINE v16 add_pairs(v16 acc, v16 w, const char *x) {
     int32_t pair;
     memcpy(&pair, x, 4);
-    return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_loadu_si512(w), (__m512bh)_mm512_set1_epi32(pair));
+    return _mm512_dpbf16_ps(acc, (__m512bh)_mm512_castps_si512(w), (__m512bh)_mm512_set1_epi32(pair));
 }
 
 #define TILE(name) bf16_dot_##name
