@@ -15,7 +15,6 @@ enum {
     TILE_GROUP_ROWS = 6,
     TILE_GROUP_PANELS = 1,
     TILE_GROUP_K = 512,
-    TILE_FEW_SUMS = 8,
     TILE_AHEAD = 4096
 };
 
@@ -23,7 +22,7 @@ V16_INLINE v16 add_pairs(v16 acc, v16 w, const char *x) {
     uint32_t pair;
     memcpy(&pair, x, 4);
     const bfloat16x8_t pairs = vreinterpretq_bf16_u32(vdupq_n_u32(pair));
-    for (int i = 0; i < 4; i++) { acc.q[i] = vbfdotq_f32(acc.q[i], vreinterpretq_bf16_f32(w.q[i]), pairs); }
+    for (int i = 0; i < 4; i++) acc.q[i] = vbfdotq_f32(acc.q[i], vreinterpretq_bf16_f32(w.q[i]), pairs);
     return acc;
 }
 

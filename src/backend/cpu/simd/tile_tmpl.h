@@ -9,7 +9,6 @@
 //   TILE_MAX_PANELS   the largest of these
 //   TILE_GROUP_ROWS   more rows than TILE_MAX_ROWS are dealt into groups of at most this many, TILE_GROUP_PANELS panels at a time
 //   TILE_GROUP_K      and pieces of k of this size (even), which fit the first-level cache
-//   TILE_FEW_SUMS     rows times panels up to which the loop over k is unrolled
 //   TILE_AHEAD        bytes from the weights being read to those being prefetched
 //
 #ifdef TILE_DOT
@@ -61,7 +60,6 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     const int64_t length = (t->k1 - t->k0 + 1) / 2 * TILE_PAIR_BYTES;
     const int64_t wrap =
         ahead.wraps && ahead.distance < length ? ahead.distance / TILE_PAIR_BYTES * 2 : 0; // with so many k left
-    // Few sums take few instructions per line of weights, and the fewer, the more lines a core keeps in flight.
     const int pairs = n_r * n_p <= TILE_FEW_SUMS ? 4 : 1;
     int64_t left = t->k1 - t->k0;
     for (; left >= 2 * pairs; left -= 2 * pairs) {

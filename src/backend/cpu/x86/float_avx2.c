@@ -9,7 +9,6 @@ enum {
     TILE_GROUP_ROWS = 6,
     TILE_GROUP_PANELS = 1,
     TILE_GROUP_K = 256,
-    TILE_FEW_SUMS = 8,
     TILE_AHEAD = 3072
 };
 

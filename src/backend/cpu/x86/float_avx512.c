@@ -11,7 +11,6 @@ enum {
     TILE_GROUP_ROWS = 12,
     TILE_GROUP_PANELS = 2,
     TILE_GROUP_K = 256,
-    TILE_FEW_SUMS = 8,
     TILE_AHEAD = 3072
 };
 

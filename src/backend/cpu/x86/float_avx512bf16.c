@@ -15,7 +15,6 @@ enum {
     TILE_GROUP_ROWS = 6,
     TILE_GROUP_PANELS = 4,
     TILE_GROUP_K = 512,
-    TILE_FEW_SUMS = 8,
     TILE_AHEAD = 3072
 };
 
