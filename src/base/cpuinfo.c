@@ -113,6 +113,15 @@ bool cpu_level_available(cpu_level level) { return level == CPU_LEVEL_SCALAR; }
 bool cpu_level_enable(cpu_level level) { return cpu_level_available(level); }
 #endif
 
+bool cpu_fetches_near(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && c == signature_AMD_ecx;
+#else
+    return false;
+#endif
+}
+
 bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16 && level != CPU_LEVEL_NEONBF16; }
 
 cpu_level cpu_level_best(void) {

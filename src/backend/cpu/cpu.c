@@ -487,6 +487,7 @@ status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *
     b->base.vt = &cpu_vtable;
     b->threads = threads;
     cpu_kernels_init(&b->k, level);
+    b->fetches_near = cpu_fetches_near();
     *out = &b->base;
     return STATUS_OK;
 }

@@ -199,7 +199,7 @@ static void block_scores(const attention_job *j, const attention_tile *t, const 
     const cpu_backend *b = j->b;
     int32_t n_t[QUERY_BLOCK];
     kv_scores a = {.q = t->q + q->first * t->d_pad, .n_t = n_t, .s_stride = SCORE_STRIDE, .q_stride = t->d_pad};
-    a.d = t->d, a.n_q = q->n, a.scale = j->o->args.attention.scale;
+    a.d = t->d, a.n_q = q->n, a.scale = j->o->args.attention.scale, a.near = b->fetches_near;
     int key = 0, run = q->widened ? KV_PIECE : KV_BLOCK;
     for (; key < q->most_shared; key += run) {
         see(q, key, run, n_t);
@@ -221,7 +221,7 @@ static void block_values(const attention_job *j, const attention_tile *t, const 
     const cpu_backend *b = j->b;
     int32_t n_t[QUERY_BLOCK];
     kv_values a = {.o = t->piece_o + q->first * t->d_pad, .n_t = n_t, .o_stride = t->d_pad, .p_stride = SCORE_STRIDE};
-    a.d = t->d, a.n_q = q->n;
+    a.d = t->d, a.n_q = q->n, a.near = b->fetches_near;
     a.v_stride = q->widened ? t->d_pad * (int64_t)sizeof(float) : kv_value_row_bytes(b->cache.v_type, t->d);
     memset(a.o, 0, (size_t)(q->n * t->d_pad) * sizeof(float));
     int key = 0, run = q->widened ? KV_PIECE : KV_BLOCK;
@@ -267,7 +267,13 @@ static void fetch_share(const attention_job *j, const attention_tile *t, int pos
         const unsigned char *from =
             within < key_bytes ? key_panel(j, t, block_pos) + within : value_row(j, t, block_pos) + within - key_bytes;
         if (left > end - at) left = end - at;
-        for (int64_t line = 0; line < left; line += 64) __builtin_prefetch(from + line, 0, 2);
+        for (int64_t line = 0; line < left; line += 64) {
+            if (b->fetches_near) {
+                __builtin_prefetch(from + line, 0, 3);
+            } else {
+                __builtin_prefetch(from + line, 0, 2);
+            }
+        }
         at += left;
     }
 }

@@ -48,7 +48,7 @@ typedef void matmul_tile_fn(const matmul_tile *t);
 
 // Queries 0 .. n_q-1 against consecutive tokens of one kv head: query i sees the first n_t[i] of them. d is the head dimension (any
 // positive number; a multiple of 32 for Q8_0). `next` is a hint: the bytes that will be read afterwards, as many as now, are fetched
-// from memory meanwhile; NULL: none.
+// from memory meanwhile, into the first-level cache if `near`, else the second; NULL: none.
 typedef struct kv_scores {
     float *s;       // s[i * s_stride + t] = scale * sum over j ascending of fma(q[i][j], k[t][j]), starting at +0
     const float *q; // row i at q + i * q_stride
@@ -59,6 +59,7 @@ typedef struct kv_scores {
     int64_t s_stride, q_stride, d;
     float scale;
     int n_q;
+    bool near;
 } kv_scores;
 typedef struct kv_values {
     float *
@@ -69,6 +70,7 @@ typedef struct kv_values {
     const void *next;
     int64_t o_stride, p_stride, v_stride, d;
     int n_q;
+    bool near;
 } kv_values;
 
 // The kernels of one key/value type.

@@ -22,9 +22,16 @@
 #define KV_SCALES(panel, d, block) v16_zero()
 #endif
 
-// Into the second-level cache: lines that are on their way into the first one would hold the few places that it has for them.
-V16_INLINE void KV(fetch)(const char *from, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at, 0, 2);
+// Into the second-level cache where that works: lines that are on their way into the first one hold the few places that it has for
+// them.
+V16_INLINE void KV(fetch)(const char *from, int64_t n_bytes, bool near) {
+    for (int64_t at = 0; at < n_bytes; at += 64) {
+        if (near) {
+            __builtin_prefetch(from + at, 0, 3);
+        } else {
+            __builtin_prefetch(from + at, 0, 2);
+        }
+    }
 }
 
 // Queries [first, first + n_q) against panels [panel, panel + n_p). n_q and n_p are constants at every call.
@@ -40,7 +47,7 @@ V16_INLINE void KV(scores_block)(const kv_scores *a, int first, int panel, const
         UNROLL for (int p = 0; p < n_p; p++) scales[p] = KV_SCALES(k + p * panel_bytes, a->d, j0 / KV_RUN(a->d));
         for (int64_t j = j0; j < j0 + KV_RUN(a->d); j++) {
             v16 key[KV_MAX_VECTORS];
-            if (next) KV(fetch)(next + j * (n_p * KV_STEP), n_p * KV_STEP);
+            if (next) KV(fetch)(next + j * (n_p * KV_STEP), n_p * KV_STEP, a->near);
             UNROLL for (int p = 0; p < n_p; p++) key[p] = KV_KEY(k + p * panel_bytes, j, scales[p]);
             UNROLL for (int i = 0; i < n_q; i++) {
                 v16 x = v16_set(q[i * a->q_stride + j]);
@@ -82,7 +89,7 @@ V16_INLINE void KV(values_block)(const kv_values *a, int first, const int n_q, c
     for (int t = span[0]; t < span[1]; t++) {
         v16 value[KV_MAX_VECTORS];
         if (next) {
-            KV(fetch)(next, KV_PLACE(PANEL * n_v));
+            KV(fetch)(next, KV_PLACE(PANEL * n_v), a->near);
             next += a->v_stride;
         }
         UNROLL for (int v = 0; v < n_v; v++) value[v] = KV_VALUE(row, j + PANEL * v, live);
