@@ -36,7 +36,7 @@ bool cpu_level_available(cpu_level level); // the processor and the operating sy
 bool cpu_level_enable(cpu_level level);
 // True if the level's results have the same bits as those of the scalar level, for every type of weight.
 bool cpu_level_is_common(cpu_level level);
-cpu_level cpu_level_best(void);               // the last available one that is common
+cpu_level cpu_level_best(void); // the last available one that is common
 // Whether what will be read soon is fetched into the first-level cache, not the second. AMD's processors (Zen 5) take hints for the
 // second one at times as if they were none: a decode step's attention then takes 167 us a layer for 93.
 bool cpu_fetches_near(void);

@@ -54,7 +54,7 @@ typedef struct cpu_backend {
     backend base;
     pool *threads; // borrowed
     cpu_kernels k;
-    bool keeps_rows; // weights are not packed when they are loaded
+    bool keeps_rows;   // weights are not packed when they are loaded
     bool fetches_near; // cpu_fetches_near
     int n_weights;
     cpu_weight *weights;               // owned, by number in the weight set

@@ -8,7 +8,11 @@
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-enum { TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL }; // of one tile, at most
+enum {
+    TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL, // of one tile, at most
+    FEW_ROWS = 4,                               // which kernels compute two panels at a time
+    FEW_PANELS = 2,
+};
 
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
 static int64_t acc_bytes(void) { return PIECE_LEVELS * TILE_SUMS * (int64_t)sizeof(float); }
@@ -66,22 +70,23 @@ static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
 // acc = the sums of a tile over all of k: `pieces` equal parts, each by the kernel from zero, added in a binary tree. The
 // tile's acc is a stack of PIECE_LEVELS buffers whose first gets the result: piece i is pushed, then as many pairs are added as
 // i + 1 has trailing zero bits.
-static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, int64_t k, int pieces) {
-    const int64_t used = tile->n_rows * tile->acc_stride;
-    float *acc = tile->acc;
+static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, int pieces) {
+    const int64_t used = tile->n_panels * PANEL, piece_k = tile->k / pieces;
     int depth = 0;
     for (int i = 0; i < pieces; i++) {
         matmul_tile t = *tile;
-        t.acc = acc + depth * TILE_SUMS;
-        memset(t.acc, 0, (size_t)used * sizeof(float));
-        t.k0 = k / pieces * i;
-        t.k1 = k / pieces * (i + 1);
+        t.acc = tile->acc + depth * TILE_SUMS;
+        for (int r = 0; r < t.n_rows; r++) memset(t.acc + r * t.acc_stride, 0, (size_t)used * sizeof(float));
+        t.k0 = piece_k * i;
+        t.k1 = piece_k * (i + 1);
         b->k.tile[type](&t);
         depth++;
         for (int done = i + 1; done % 2 == 0; done /= 2) {
             depth--;
-            float *sum = acc + (depth - 1) * TILE_SUMS;
-            b->k.add(sum, sum, sum + TILE_SUMS, used);
+            for (int r = 0; r < t.n_rows; r++) {
+                float *sum = tile->acc + (depth - 1) * TILE_SUMS + r * t.acc_stride;
+                b->k.add(sum, sum, sum + TILE_SUMS, used);
+            }
         }
     }
 }
@@ -170,15 +175,22 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
 // the stack.
 static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
     const cpu_segment *s = p->s + which;
-    matmul_tile t = {.acc = acc + which * TILE_SUMS,
-                     .acc_stride = p->n_panels * PANEL,
-                     .w = p->w[which],
-                     .panel_stride = s->panel_bytes,
-                     .x = x.data,
-                     .x_stride = x.stride,
-                     .n_rows = n_rows,
-                     .n_panels = p->n_panels};
-    tile_sum(j->b, s->type, &t, j->w->k, j->o->args.linear.pieces);
+    const int pieces = j->o->args.linear.pieces;
+    // Few rows pass all pieces of some panels, in the memory's order, before the next ones.
+    const int together = pieces > 1 && n_rows <= FEW_ROWS && p->n_panels > FEW_PANELS ? FEW_PANELS : p->n_panels;
+    for (int panel = 0; panel < p->n_panels; panel += together) {
+        const int left = p->n_panels - panel;
+        const matmul_tile t = {.acc = acc + which * TILE_SUMS + panel * PANEL,
+                               .acc_stride = p->n_panels * PANEL,
+                               .w = p->w[which] + panel * s->panel_bytes,
+                               .panel_stride = s->panel_bytes,
+                               .x = x.data,
+                               .x_stride = x.stride,
+                               .k = j->w->k,
+                               .n_rows = n_rows,
+                               .n_panels = left < together ? left : together};
+        tile_sum(j->b, s->type, &t, pieces);
+    }
 }
 
 // Writes row `row` of the sums to y, a row of the result, with the bias if there is one; gated: silu(gate) * up.

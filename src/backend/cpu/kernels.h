@@ -42,6 +42,7 @@ typedef struct matmul_tile {
     const void *x;        // row 0, at k = 0, in the form that cpu_kernels.x_format names for the type
     int64_t x_stride;     // bytes from row to row
     int64_t k0, k1;
+    int64_t k;            // of the panels, whose next piece is read afterwards; a hint
     int n_rows, n_panels; // any positive number
 } matmul_tile;
 typedef void matmul_tile_fn(const matmul_tile *t);

@@ -150,11 +150,11 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
         UNROLL for (int r = 0; r < n_rows; r++) acc[u][r] = vf_load(out + r * t->acc_stride + u * LANES);
     }
     const int64_t bytes = quant_block_bytes(f), first = t->k0 / f.block, end = t->k1 / f.block;
-    const int64_t blocks = PREFETCH / n_units / bytes, far = blocks < end - first ? blocks : end - first;
-    const int64_t wrapped = ((unit + n_units) / UNITS - unit / UNITS) * t->panel_stride - (end - first - far) * bytes;
+    const int64_t all = t->k / f.block, blocks = PREFETCH / n_units / bytes, far = blocks < all ? blocks : all;
+    const int64_t wrapped = ((unit + n_units) / UNITS - unit / UNITS) * t->panel_stride - (all - far) * bytes;
     int turn = g.index;
     for (int64_t b = first; b < end; b++) {
-        const int64_t alone = b + far < end ? far * bytes : wrapped;
+        const int64_t alone = b + far < all ? far * bytes : wrapped;
         const int64_t ahead = g.n_groups == 1 ? alone : turn == 0 ? g.next : 0;
         turn = turn == 0 ? g.n_groups - 1 : turn - 1;
         UNROLL for (int u = 0; u < n_units; u += UNITS_TOGETHER) {

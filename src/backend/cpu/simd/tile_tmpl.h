@@ -57,9 +57,9 @@ V16_INLINE void TILE(block)(const matmul_tile *t, int row, int panel, const int 
     UNROLL for (int r = 0; r < n_r; r++) {
         UNROLL for (int p = 0; p < n_p; p++) acc[r][p] = v16_load(out + r * t->acc_stride + PANEL * p);
     }
-    const int64_t length = (t->k1 - t->k0 + 1) / 2 * TILE_PAIR_BYTES;
-    const int64_t wrap =
-        ahead.wraps && ahead.distance < length ? ahead.distance / TILE_PAIR_BYTES * 2 : 0; // with so many k left
+    const int64_t length = (t->k + 1) / 2 * TILE_PAIR_BYTES;
+    const int64_t wrap = ahead.wraps && ahead.distance < length ? ahead.distance / TILE_PAIR_BYTES * 2 - (t->k - t->k1)
+                                                                : 0; // with so many k left of the piece
     const int pairs = n_r * n_p <= TILE_FEW_SUMS ? 4 : 1;
     int64_t left = t->k1 - t->k0;
     for (; left >= 2 * pairs; left -= 2 * pairs) {
