@@ -153,6 +153,7 @@ static matmul_tile whole_tile(const tile_case *c, x_format format, float *acc, i
                          .x_stride = x_stride,
                          .k0 = 0,
                          .k1 = c->k,
+                         .k = c->k,
                          .n_rows = n_rows,
                          .n_panels = n_panels};
 }

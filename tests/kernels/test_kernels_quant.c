@@ -185,6 +185,7 @@ static matmul_tile whole_tile(const problem *p) {
                          .x = p->xq.data,
                          .x_stride = p->x_bytes,
                          .k1 = p->k,
+                         .k = p->k,
                          .n_rows = p->n_rows,
                          .n_panels = p->n_panels};
 }

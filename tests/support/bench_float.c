@@ -92,6 +92,7 @@ static double time_tile(const bench_case *b, cpu_level level, dtype type, int n_
                      .x = b->x,
                      .x_stride = x_row_bytes(kernels.x_format[type], b->k),
                      .k1 = b->k,
+                     .k = b->k,
                      .n_rows = n_rows,
                      .n_panels = n_panels};
     double best = 1e30;
