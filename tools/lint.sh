@@ -8,7 +8,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 verbose=no
 [ "${1:-}" = -v ] && verbose=yes
-cc=${CC:-cc}
+read -ra cc <<<"${CC:-cc}" # "ccache gcc" is two words
 obj=${BUILD:-build/release}/obj
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -143,7 +143,7 @@ check_headers() {
     case $file in *_tmpl.h | *.c | tests/simde/*) continue ;; esac # SIMDe need not be installed
     isa_flags "$file" >/dev/null || continue
     # shellcheck disable=SC2046,SC2086
-    "$cc" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -Iemulator/include $flags $(isa_flags "$file") -Wall -Wextra -Werror -Wno-unused-function \
+    "${cc[@]}" -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -Iemulator/include $flags $(isa_flags "$file") -Wall -Wextra -Werror -Wno-unused-function \
       -fsyntax-only -include "$file" -x c /dev/null 2>/dev/null || complain "$file: does not compile alone"
   done
   if command -v c++ >/dev/null; then
