@@ -267,13 +267,7 @@ static void fetch_share(const attention_job *j, const attention_tile *t, int pos
         const unsigned char *from =
             within < key_bytes ? key_panel(j, t, block_pos) + within : value_row(j, t, block_pos) + within - key_bytes;
         if (left > end - at) left = end - at;
-        for (int64_t line = 0; line < left; line += 64) {
-            if (b->fetches_near) {
-                __builtin_prefetch(from + line, 0, 3);
-            } else {
-                __builtin_prefetch(from + line, 0, 2);
-            }
-        }
+        for (int64_t line = 0; line < left; line += 64) fetch_line(from + line, b->fetches_near);
         at += left;
     }
 }

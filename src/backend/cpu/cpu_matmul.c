@@ -71,21 +71,24 @@ static x_rows prepare_x(cpu_backend *b, const tensor *x, x_format format) {
 // tile's acc is a stack of PIECE_LEVELS buffers whose first gets the result: piece i is pushed, then as many pairs are added as
 // i + 1 has trailing zero bits.
 static void tile_sum(const cpu_backend *b, dtype type, const matmul_tile *tile, int pieces) {
-    const int64_t used = tile->n_panels * PANEL, piece_k = tile->k / pieces;
+    // Rows that follow each other are cleared and added as one.
+    const int64_t row = tile->n_panels * PANEL, piece_k = tile->k / pieces;
+    const int n_runs = row == tile->acc_stride ? 1 : tile->n_rows;
+    const int64_t run = n_runs == 1 ? row * tile->n_rows : row;
     int depth = 0;
     for (int i = 0; i < pieces; i++) {
         matmul_tile t = *tile;
         t.acc = tile->acc + depth * TILE_SUMS;
-        for (int r = 0; r < t.n_rows; r++) memset(t.acc + r * t.acc_stride, 0, (size_t)used * sizeof(float));
+        for (int r = 0; r < n_runs; r++) memset(t.acc + r * t.acc_stride, 0, (size_t)run * sizeof(float));
         t.k0 = piece_k * i;
         t.k1 = piece_k * (i + 1);
         b->k.tile[type](&t);
         depth++;
         for (int done = i + 1; done % 2 == 0; done /= 2) {
             depth--;
-            for (int r = 0; r < t.n_rows; r++) {
+            for (int r = 0; r < n_runs; r++) {
                 float *sum = tile->acc + (depth - 1) * TILE_SUMS + r * t.acc_stride;
-                b->k.add(sum, sum, sum + TILE_SUMS, used);
+                b->k.add(sum, sum, sum + TILE_SUMS, run);
             }
         }
     }

@@ -74,6 +74,15 @@ typedef struct kv_values {
     bool near;
 } kv_values;
 
+// A line that will be read soon, from memory into the first-level cache if `near`, else the second.
+static inline void fetch_line(const void *p, bool near) {
+    if (near) {
+        __builtin_prefetch(p, 0, 3);
+    } else {
+        __builtin_prefetch(p, 0, 2);
+    }
+}
+
 // The kernels of one key/value type.
 typedef struct attention_kernels {
     // Scores of tokens that a query does not see are unspecified, up to the end of the last panel that any query sees.

@@ -25,13 +25,7 @@
 // Into the second-level cache where that works: lines that are on their way into the first one hold the few places that it has for
 // them.
 V16_INLINE void KV(fetch)(const char *from, int64_t n_bytes, bool near) {
-    for (int64_t at = 0; at < n_bytes; at += 64) {
-        if (near) {
-            __builtin_prefetch(from + at, 0, 3);
-        } else {
-            __builtin_prefetch(from + at, 0, 2);
-        }
-    }
+    for (int64_t at = 0; at < n_bytes; at += 64) fetch_line(from + at, near);
 }
 
 // Queries [first, first + n_q) against panels [panel, panel + n_p). n_q and n_p are constants at every call.
