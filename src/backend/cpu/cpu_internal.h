@@ -29,6 +29,8 @@ typedef struct cpu_weight {
 enum {
     ROW_TILE = 64,           // rows of x that stay in the cache while panels stream past
     TASK_PANELS = 8,         // panels of one task, at most
+    FEW_ROWS = ROW_TILE / 4, // fewer rows wait for memory at the start of every task, whose panels may be more:
+    FEW_ROWS_PANELS = 4 * TASK_PANELS,
     PIECE_LEVELS = 5,        // depth of the stack that adds 16 pieces in a binary tree
     SPLIT_UNITS = 4,         // units of attention per thread that need no splitting
     SPLIT_SLOTS = 8,         // tasks of split attention per thread in one window, at most

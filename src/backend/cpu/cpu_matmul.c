@@ -10,9 +10,9 @@ static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 
 enum {
     TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL, // of one tile, at most
-    FEW_ROWS = 4,                               // which kernels compute two panels at a time
-    FEW_PANELS = 2,
+    PAIRED_ROWS = 4,                            // so many rows, or fewer, take two panels at a time
 };
+_Static_assert(FEW_ROWS * FEW_ROWS_PANELS <= ROW_TILE * TASK_PANELS, "the sums of few rows fit");
 
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
 static int64_t acc_bytes(void) { return PIECE_LEVELS * TILE_SUMS * (int64_t)sizeof(float); }
@@ -174,13 +174,19 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
     return p;
 }
 
+// Of how many panels all pieces of k come before the next panels: as many as kernels take at a time, so that few rows read the weights
+// in the memory's order.
+static int panels_together(dtype type, int n_rows, int n_panels) {
+    if (n_rows > PAIRED_ROWS) return n_panels;
+    return n_rows == 1 && dtype_is_block(type) ? 1 : 2;
+}
+
 // The sums of a task's panels, of segment p->s + which, for rows of x. What is gated has one piece: up's sums take the second place of
 // the stack.
 static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
     const cpu_segment *s = p->s + which;
     const int pieces = j->o->args.linear.pieces;
-    // Few rows pass all pieces of some panels, in the memory's order, before the next ones.
-    const int together = pieces > 1 && n_rows <= FEW_ROWS && p->n_panels > FEW_PANELS ? FEW_PANELS : p->n_panels;
+    const int together = pieces > 1 ? panels_together(s->type, n_rows, p->n_panels) : p->n_panels;
     for (int panel = 0; panel < p->n_panels; panel += together) {
         const int left = p->n_panels - panel;
         const matmul_tile t = {.acc = acc + which * TILE_SUMS + panel * PANEL,
@@ -262,11 +268,15 @@ static void run_tasks(cpu_backend *b, int64_t tasks, int64_t work, task_fn *run,
     cpu_for(b, (int)n, work, run_stretches, &j);
 }
 
-// Panels per task: enough tasks that threads end together, few enough that a task streams a while and, of many rows, that they are
-// not read too often.
-static int choose_panels(const cpu_backend *b, int64_t total, int n_rows) {
-    int64_t per_task = total / (pool_n_threads(b->threads) * (n_rows < ROW_TILE / 4 ? 8 : 4));
-    return per_task >= TASK_PANELS ? TASK_PANELS : per_task >= 4 ? 4 : per_task >= 2 ? 2 : 1;
+// Panels per task, a power of two: enough tasks that threads end together; few enough that a task streams a while and, of many rows,
+// that they are not read too often. n_rows: of one tile, at most.
+static int choose_panels(const linear_job *j, int64_t total, int n_rows) {
+    const bool few = n_rows < FEW_ROWS, packed = j->w->segment[0].panels;
+    const int most = few && packed ? FEW_ROWS_PANELS : TASK_PANELS;
+    const int64_t per_task = total / (pool_n_threads(j->b->threads) * (few ? 8 : 4));
+    int panels = 1;
+    while (panels < most && 2 * panels <= per_task) panels *= 2;
+    return panels;
 }
 
 void cpu_linear(cpu_backend *b, const op *o) {
@@ -274,7 +284,7 @@ void cpu_linear(cpu_backend *b, const op *o) {
     linear_job j = {.b = b, .o = o, .w = w, .n_rows = cpu_rows(b, &o->in[0])};
     if (j.n_rows == 0) return;
     if (o->in[2].where != STORAGE_NONE) j.bias = b->weights[o->in[2].id].vector;
-    const int64_t total = start_job(&j), tasks = deal_tasks(&j, choose_panels(b, total, j.n_rows));
+    const int64_t total = start_job(&j), tasks = deal_tasks(&j, choose_panels(&j, total, j.n_rows));
     run_tasks(b, tasks, total * PANEL * w->k * j.n_rows, linear_task, &j);
 }
 
@@ -356,7 +366,8 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;
     const int64_t panels = start_job(&j.linear);
-    int rows = j.n_touched ? (int)(entries / j.n_touched) : 0;
-    j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(b, panels * j.n_touched, rows));
+    int rows = 0; // of the expert that has most
+    for (int e = 0; e < n_experts; e++) rows = j.first[e + 1] - j.first[e] > rows ? j.first[e + 1] - j.first[e] : rows;
+    j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(&j.linear, panels * j.n_touched, rows));
     run_tasks(b, (int64_t)j.n_touched * j.tasks_per_expert, panels * PANEL * w->k * entries, expert_task, &j);
 }
