@@ -10,7 +10,8 @@ static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 
 enum {
     TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL, // of one tile, at most
-    PAIRED_ROWS = 4,                            // so many rows, or fewer, take two panels at a time
+    BLOCK_ROWS = 8, // so many rows, or fewer, pass weights of a block type one panel at a time,
+    FLOAT_ROWS = 4, // weights of a float type two
 };
 _Static_assert(FEW_ROWS * FEW_ROWS_PANELS <= ROW_TILE * TASK_PANELS, "the sums of few rows fit");
 
@@ -177,8 +178,8 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
 // Of how many panels all pieces of k come before the next panels: as many as kernels take at a time, so that few rows read the weights
 // in the memory's order.
 static int panels_together(dtype type, int n_rows, int n_panels) {
-    if (n_rows > PAIRED_ROWS) return n_panels;
-    return n_rows == 1 && dtype_is_block(type) ? 1 : 2;
+    if (dtype_is_block(type)) return n_rows <= BLOCK_ROWS ? 1 : n_panels;
+    return n_rows <= FLOAT_ROWS ? 2 : n_panels;
 }
 
 // The sums of a task's panels, of segment p->s + which, for rows of x. What is gated has one piece: up's sums take the second place of

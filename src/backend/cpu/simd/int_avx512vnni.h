@@ -10,7 +10,6 @@ enum { SIGNED_BIAS = 128 };
 INLINE vi vi_dot(vi sum, vi w, vi x) { return _mm512_dpbusd_epi32(sum, w, x); }
 
 #define UNITS_TOGETHER 2
-#define UNITS_ALONE(n_rows) ((n_rows) == 1 ? 1 : DECODE_UNITS)
 
 #define VI_MADD16_ADD(acc, a, b) _mm512_dpwssd_epi32(acc, a, b)
 #define VI_MADD16_IS_FAST true

@@ -14,10 +14,10 @@
 #define VI_MADD16_IS_FAST false
 #endif
 
-// Vectors of outputs that so many rows compute at a time where they pass the weights alone. All of a panel's are read from memory
-// once, and its latency is hidden behind more arithmetic.
+// Vectors of outputs that so many rows compute at a time where they pass the weights alone: those of one panel, so that memory is read
+// in its order. Two panels side by side share what is read of x, but wait longer for two streams than one.
 #ifndef UNITS_ALONE
-#define UNITS_ALONE(n_rows) DECODE_UNITS
+#define UNITS_ALONE(n_rows) UNITS
 #endif
 
 // Vectors of outputs whose sums grow together, so that they share what is read of x and hide each other's latency (1: one after the
