@@ -113,7 +113,7 @@ bool cpu_level_available(cpu_level level) { return level == CPU_LEVEL_SCALAR; }
 bool cpu_level_enable(cpu_level level) { return cpu_level_available(level); }
 #endif
 
-bool cpu_fetches_near(void) {
+static bool is_amd(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     return __get_cpuid(0, &a, &b, &c, &d) && c == signature_AMD_ecx;
@@ -121,6 +121,9 @@ bool cpu_fetches_near(void) {
     return false;
 #endif
 }
+
+bool cpu_fetches_near(void) { return is_amd(); }
+bool cpu_reads_one_stream(void) { return is_amd(); }
 
 bool cpu_level_is_common(cpu_level level) { return level != CPU_LEVEL_AVX512BF16 && level != CPU_LEVEL_NEONBF16; }
 

@@ -488,6 +488,7 @@ status cpu_backend_create(backend **out, pool *threads, cpu_level level, error *
     b->threads = threads;
     cpu_kernels_init(&b->k, level);
     b->fetches_near = cpu_fetches_near();
+    if (cpu_reads_one_stream()) b->k.block_panels = 1;
     *out = &b->base;
     return STATUS_OK;
 }

@@ -10,10 +10,11 @@ static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 
 enum {
     TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL, // of one tile, at most
-    BLOCK_ROWS = 8, // so many rows, or fewer, pass weights of a block type one panel at a time,
-    FLOAT_ROWS = 4, // weights of a float type two
+    BLOCK_ROWS = 8,                             // few rows of a block type
+    FLOAT_ROWS = 4,                             // and of a float type, which take FLOAT_PANELS at a time
+    FLOAT_PANELS = 2,
 };
-_Static_assert(FEW_ROWS * FEW_ROWS_PANELS <= ROW_TILE * TASK_PANELS, "the sums of few rows fit");
+_Static_assert(FEW_ROWS *FEW_ROWS_PANELS <= ROW_TILE * TASK_PANELS, "the sums of few rows fit");
 
 // Scratch of one thread: the stack of piece sums, then gathered activation rows.
 static int64_t acc_bytes(void) { return PIECE_LEVELS * TILE_SUMS * (int64_t)sizeof(float); }
@@ -177,9 +178,9 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
 
 // Of how many panels all pieces of k come before the next panels: as many as kernels take at a time, so that few rows read the weights
 // in the memory's order.
-static int panels_together(dtype type, int n_rows, int n_panels) {
-    if (dtype_is_block(type)) return n_rows <= BLOCK_ROWS ? 1 : n_panels;
-    return n_rows <= FLOAT_ROWS ? 2 : n_panels;
+static int panels_together(const cpu_backend *b, dtype type, int n_rows, int n_panels) {
+    if (dtype_is_block(type)) return n_rows <= BLOCK_ROWS ? b->k.block_panels : n_panels;
+    return n_rows <= FLOAT_ROWS ? FLOAT_PANELS : n_panels;
 }
 
 // The sums of a task's panels, of segment p->s + which, for rows of x. What is gated has one piece: up's sums take the second place of
@@ -187,7 +188,7 @@ static int panels_together(dtype type, int n_rows, int n_panels) {
 static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
     const cpu_segment *s = p->s + which;
     const int pieces = j->o->args.linear.pieces;
-    const int together = pieces > 1 ? panels_together(s->type, n_rows, p->n_panels) : p->n_panels;
+    const int together = pieces > 1 ? panels_together(j->b, s->type, n_rows, p->n_panels) : p->n_panels;
     for (int panel = 0; panel < p->n_panels; panel += together) {
         const int left = p->n_panels - panel;
         const matmul_tile t = {.acc = acc + which * TILE_SUMS + panel * PANEL,
@@ -198,7 +199,8 @@ static void sum_panels(const linear_job *j, const task_panels *p, int which, x_r
                                .x_stride = x.stride,
                                .k = j->w->k,
                                .n_rows = n_rows,
-                               .n_panels = left < together ? left : together};
+                               .n_panels = left < together ? left : together,
+                               .one_by_one = j->b->k.block_panels == 1};
         tile_sum(j->b, s->type, &t, pieces);
     }
 }

@@ -44,6 +44,7 @@ typedef struct matmul_tile {
     int64_t k0, k1;
     int64_t k;            // of the panels, whose next piece is read afterwards; a hint
     int n_rows, n_panels; // any positive number
+    bool one_by_one; // few rows pass all of a panel before the next one, where the level takes two side by side; a hint
 } matmul_tile;
 typedef void matmul_tile_fn(const matmul_tile *t);
 
@@ -104,6 +105,7 @@ typedef struct cpu_kernels {
     // BF16 by X_BF16: pairs of k ascending, each by the level's instruction (docs/exactness.md), a missing last number being 0.
     matmul_tile_fn *tile[DTYPE_COUNT];
     x_format x_format[DTYPE_COUNT]; // what tile[] wants; block types always the same
+    int block_panels;               // of a block type, that few rows take side by side
     // Activations for block types, n a multiple of the block: q8 blocks of 32 (quant_block32) or 256 (quant_block256).
     // d = absmax / 127; q = round to nearest even of x * (127 / absmax); both 0 if absmax < 2^-119. A row block with a non-finite value
     // gets d = NaN and q = 0, so that the fault reaches the result.

@@ -96,6 +96,7 @@ void kernels_quant_scalar(cpu_kernels *k) {
     k->x_format[DTYPE_##name] = (block) == 32 ? X_BLOCK32 : X_BLOCK256;
     QUANT_FORMAT_LIST(TILE)
 #undef TILE
+    k->block_panels = 1;
     k->quantize_row32 = quantize_row32;
     k->quantize_row256 = quantize_row256;
 }

@@ -14,16 +14,16 @@
 #define VI_MADD16_IS_FAST false
 #endif
 
-// Vectors of outputs that so many rows compute at a time where they pass the weights alone: those of one panel, so that memory is read
-// in its order. Two panels side by side share what is read of x, but wait longer for two streams than one.
-#ifndef UNITS_ALONE
-#define UNITS_ALONE(n_rows) UNITS
-#endif
-
 // Vectors of outputs whose sums grow together, so that they share what is read of x and hide each other's latency (1: one after the
 // other, where registers are few).
 #ifndef UNITS_TOGETHER
 #define UNITS_TOGETHER 1
+#endif
+
+// Vectors of outputs that so many rows compute at a time where they pass the weights alone. All of a panel's are read from memory
+// once, and its latency is hidden behind more arithmetic.
+#ifndef UNITS_ALONE
+#define UNITS_ALONE(n_rows) (UNITS > UNITS_TOGETHER ? UNITS : UNITS_TOGETHER)
 #endif
 
 enum {
@@ -177,7 +177,8 @@ INLINE void tile_part(quant_format f, const matmul_tile *t, int unit, int n_unit
 // The group's n_rows rows (a constant) of the vectors [unit, unit_end).
 INLINE void strip_rows(quant_format f, const matmul_tile *t, int unit, int unit_end, int n_rows, row_group g) {
     const int n = g.n_groups == 1 ? UNITS_ALONE(n_rows) : UNITS_TOGETHER;
-    for (; n > 1 && unit + n <= unit_end; unit += n) tile_part(f, t, unit, n, n_rows, g);
+    const bool side_by_side = n <= UNITS || g.n_groups > 1 || !t->one_by_one;
+    for (; n > 1 && side_by_side && unit + n <= unit_end; unit += n) tile_part(f, t, unit, n, n_rows, g);
     for (; unit < unit_end; unit++) tile_part(f, t, unit, 1, n_rows, g);
 }
 
@@ -250,6 +251,7 @@ static void fill_table(cpu_kernels *k) {
 #define TILE(name, ...) k->tile[DTYPE_##name] = tile_##name;
     QUANT_FORMAT_LIST(TILE)
 #undef TILE
+    k->block_panels = UNITS_TOGETHER > UNITS ? UNITS_TOGETHER / UNITS : 1;
     k->quantize_row32 = quantize_row32;
     k->quantize_row256 = quantize_row256;
 }
