@@ -11,8 +11,8 @@ static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; 
 enum {
     TILE_SUMS = ROW_TILE * TASK_PANELS * PANEL, // of one tile, at most
     BLOCK_ROWS = 8,                             // few rows of a block type
-    FLOAT_ROWS = 4,                             // and of a float type, which take FLOAT_PANELS at a time
-    FLOAT_PANELS = 2,
+    FLOAT_ROWS = 4,                             // and of a float type
+    PAIR = 2,                                   // panels that few rows take at a time else
 };
 _Static_assert(FEW_ROWS *FEW_ROWS_PANELS <= ROW_TILE * TASK_PANELS, "the sums of few rows fit");
 
@@ -107,6 +107,7 @@ typedef struct linear_job {
     const float *bias;
     bool gated; // a task computes the same panels of both segments, gate and up
     x_rows x[X_FORMAT_COUNT];
+    bool dense; // which few rows read as one stream; experts gained nothing from that
     int n_rows, panels_per_task;
     int first_task[WEIGHT_MAX_PARTS + 1]; // tasks of segment s: [first_task[s], first_task[s + 1])
 } linear_job;
@@ -178,9 +179,9 @@ static task_panels panels_of(const linear_job *j, int expert, int task, int thre
 
 // Of how many panels all pieces of k come before the next panels: as many as kernels take at a time, so that few rows read the weights
 // in the memory's order.
-static int panels_together(const cpu_backend *b, dtype type, int n_rows, int n_panels) {
-    if (dtype_is_block(type)) return n_rows <= BLOCK_ROWS ? b->k.block_panels : n_panels;
-    return n_rows <= FLOAT_ROWS ? FLOAT_PANELS : n_panels;
+static int panels_together(const linear_job *j, dtype type, int n_rows, int n_panels) {
+    if (dtype_is_block(type)) return n_rows > BLOCK_ROWS ? n_panels : j->dense ? j->b->k.block_panels : PAIR;
+    return n_rows <= FLOAT_ROWS ? PAIR : n_panels;
 }
 
 // The sums of a task's panels, of segment p->s + which, for rows of x. What is gated has one piece: up's sums take the second place of
@@ -188,7 +189,7 @@ static int panels_together(const cpu_backend *b, dtype type, int n_rows, int n_p
 static void sum_panels(const linear_job *j, const task_panels *p, int which, x_rows x, int n_rows, float *acc) {
     const cpu_segment *s = p->s + which;
     const int pieces = j->o->args.linear.pieces;
-    const int together = pieces > 1 ? panels_together(j->b, s->type, n_rows, p->n_panels) : p->n_panels;
+    const int together = pieces > 1 ? panels_together(j, s->type, n_rows, p->n_panels) : p->n_panels;
     for (int panel = 0; panel < p->n_panels; panel += together) {
         const int left = p->n_panels - panel;
         const matmul_tile t = {.acc = acc + which * TILE_SUMS + panel * PANEL,
@@ -200,7 +201,7 @@ static void sum_panels(const linear_job *j, const task_panels *p, int which, x_r
                                .k = j->w->k,
                                .n_rows = n_rows,
                                .n_panels = left < together ? left : together,
-                               .one_by_one = j->b->k.block_panels == 1};
+                               .one_by_one = j->dense && j->b->k.block_panels == 1};
         tile_sum(j->b, s->type, &t, pieces);
     }
 }
@@ -275,7 +276,7 @@ static void run_tasks(cpu_backend *b, int64_t tasks, int64_t work, task_fn *run,
 // that they are not read too often. n_rows: of one tile, at most.
 static int choose_panels(const linear_job *j, int64_t total, int n_rows) {
     const bool few = n_rows < FEW_ROWS, packed = j->w->segment[0].panels;
-    const int most = few && packed ? FEW_ROWS_PANELS : TASK_PANELS;
+    const int most = few && packed && j->dense ? FEW_ROWS_PANELS : TASK_PANELS;
     const int64_t per_task = total / (pool_n_threads(j->b->threads) * (few ? 8 : 4));
     int panels = 1;
     while (panels < most && 2 * panels <= per_task) panels *= 2;
@@ -284,7 +285,7 @@ static int choose_panels(const linear_job *j, int64_t total, int n_rows) {
 
 void cpu_linear(cpu_backend *b, const op *o) {
     const cpu_weight *w = &b->weights[o->in[1].id];
-    linear_job j = {.b = b, .o = o, .w = w, .n_rows = cpu_rows(b, &o->in[0])};
+    linear_job j = {.b = b, .o = o, .w = w, .dense = true, .n_rows = cpu_rows(b, &o->in[0])};
     if (j.n_rows == 0) return;
     if (o->in[2].where != STORAGE_NONE) j.bias = b->weights[o->in[2].id].vector;
     const int64_t total = start_job(&j), tasks = deal_tasks(&j, choose_panels(&j, total, j.n_rows));
