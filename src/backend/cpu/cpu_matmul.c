@@ -273,7 +273,7 @@ static void run_tasks(cpu_backend *b, int64_t tasks, int64_t work, task_fn *run,
 }
 
 // Panels per task, a power of two: enough tasks that threads end together; few enough that a task streams a while and, of many rows,
-// that they are not read too often. n_rows: of one tile, at most.
+// that they are not read too often. n_rows: of one expert, on the average, or of all.
 static int choose_panels(const linear_job *j, int64_t total, int n_rows) {
     const bool few = n_rows < FEW_ROWS, packed = j->w->segment[0].panels;
     const int most = few && packed && j->dense ? FEW_ROWS_PANELS : TASK_PANELS;
@@ -370,8 +370,7 @@ void cpu_expert_linear(cpu_backend *b, const op *o) {
     group_by_expert(b, &o->in[2], n_experts, &j);
     int64_t entries = (int64_t)j.linear.n_rows * j.used;
     const int64_t panels = start_job(&j.linear);
-    int rows = 0; // of the expert that has most
-    for (int e = 0; e < n_experts; e++) rows = j.first[e + 1] - j.first[e] > rows ? j.first[e + 1] - j.first[e] : rows;
+    int rows = j.n_touched ? (int)(entries / j.n_touched) : 0;
     j.tasks_per_expert = deal_tasks(&j.linear, choose_panels(&j.linear, panels * j.n_touched, rows));
     run_tasks(b, (int64_t)j.n_touched * j.tasks_per_expert, panels * PANEL * w->k * entries, expert_task, &j);
 }
